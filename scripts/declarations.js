@@ -1,39 +1,40 @@
-import { mkdirSync, writeFileSync } from 'node:fs'
-import { dirname, join, relative, resolve } from 'node:path'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import ts from 'typescript'
-import { at } from './ground.js'
+import { tsc } from './compile.js'
+import { at, run } from './ground.js'
 
 /** Modules that package.json exports, by their name there. */
 const entries = { varve: 'src/app/start-varve.ts', 'varve/sandbox': 'sandbox/sandbox.ts' }
+
+const options = [
+  ...['--noEmit', 'false', '--declaration', '--emitDeclarationOnly', '--stripInternal'],
+  ...['--noCheck', '--rootDir', '.']
+]
 
 // Not printed: config/varve.schema.json has the keys of the configuration, and docs/openapi.yaml the endpoints.
 const printedElsewhere = ['configSchema', 'routes']
 
 /** Returns the declarations of the exported modules and of the modules that they name, by path in `dist`. */
-export function declarations () {
-  const { config } = ts.readConfigFile(at('tsconfig.json'), ts.sys.readFile)
-  const { options } = ts.parseJsonConfigFileContent(config, ts.sys, at())
-  const program = ts.createProgram(Object.values(entries).map(file => at(file)), {
-    ...options,
-    noEmit: false,
-    declaration: true,
-    emitDeclarationOnly: true,
-    stripInternal: true,
-    rootDir: at(),
-    outDir: at()
-  })
-  const files = new Map()
-  const add = file => {
-    const source = program.getSourceFile(file.replace(/\.d\.ts$/, '.ts'))
-    if (files.has(file) || source === undefined) return
-    // Emits file by file, since only these need inference.
-    const { diagnostics } = program.emit(source, (_, text) => files.set(file, text), undefined, true)
-    if (diagnostics.length > 0) throw new Error(ts.formatDiagnostics(diagnostics, ts.createCompilerHost(options)))
-    for (const { fileName } of ts.preProcessFile(files.get(file)).importedFiles) add(declarationOf(file, fileName))
+export async function declarations () {
+  const folder = mkdtempSync(join(tmpdir(), 'varve-declarations-'))
+  try {
+    const { code, output } = await run(tsc('-p', '.', ...options, '--outDir', folder))
+    if (code !== 0) throw new Error(output)
+    const files = new Map()
+    const add = file => {
+      const path = join(folder, file)
+      if (files.has(file) || !file.endsWith('.d.ts') || !existsSync(path)) return
+      files.set(file, readFileSync(path, 'utf8'))
+      for (const { fileName } of ts.preProcessFile(files.get(file)).importedFiles) add(declarationOf(file, fileName))
+    }
+    for (const entry of Object.values(entries)) add(entry.replace(/\.ts$/, '.d.ts'))
+    return new Map([...files].map(([file, text]) => [file.replace(/^src\//, ''), text]))
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
   }
-  for (const entry of Object.values(entries)) add(at(entry).replace(/\.ts$/, '.d.ts'))
-  return new Map([...files].map(([file, text]) => [relative(at(), file).replace(/^src\//, ''), text]))
 }
 
 /** Prints every declaration that the exported names reach, without comments and private members. */
@@ -117,7 +118,7 @@ function printOf (statement) {
 }
 
 if (import.meta.url === pathToFileURL(resolve(process.argv[1] ?? '')).href) {
-  for (const [file, text] of declarations()) {
+  for (const [file, text] of await declarations()) {
     mkdirSync(dirname(at('dist', file)), { recursive: true })
     writeFileSync(at('dist', file), text)
   }

@@ -75,7 +75,7 @@ const claims: ReadonlyArray<readonly [claim: string, promise: string, rows: read
 ]
 
 // Costs most processor time, and shares its code with other claims, so only the nightly run has all.
-const nightly = new Set(['tls', 'redis-hit', 'disk-hit', 'restart', 'burst', 'memory', 'start-up'])
+const nightly = new Set(['tls', 'redis-hit', 'disk-hit', 'restart', 'burst', 'follow', 'memory', 'start-up'])
 const isWhole = process.env['BENCH_CLAIMS'] === 'all'
 
 // Runs smoke runs side by side, because they check responses and no speed.

@@ -44,9 +44,9 @@ const longSeconds = 120
 const isShort = seconds < 60
 const firstTroubleMs = 45_000
 // Lets small leaks show in a long run.
-const floodResponses = isShort ? 6000 : 15_000
+const floodResponses = isShort ? 4000 : 15_000
 const warmResponses = 6000
-const [warmMs, calmMs] = isShort ? [4000, 2000] : [8000, 5000]
+const [warmMs, calmMs] = isShort ? [2000, 2000] : [8000, 5000]
 // Requires enough responses for small leaks to show; a busy machine takes longer for them.
 const leastResponses = isShort ? 6000 : 10_000
 // Time before and after the faults, together.

@@ -189,16 +189,15 @@ export function temporaryPrefixOf (pid: number): string {
 }
 
 /** Runs an action in the folder of a path, which is made if it is missing; returns the bytes that new folders need. */
-async function inFolderOf (path: string, action: () => Promise<void>): Promise<number> {
-  for (let made = 0;; made++) {
-    try {
-      await action()
-      return made * blockBytes
-    } catch (error) {
-      if (!isAbsent(error) || made === mostFolders) throw error
-      await mkdir(dirname(path), { recursive: true })
-    }
+async function inFolderOf (path: string, action: () => Promise<void>, made = 0): Promise<number> {
+  try {
+    await action()
+    return made * blockBytes
+  } catch (error) {
+    if (!isAbsent(error) || made === mostFolders) throw error
   }
+  await mkdir(dirname(path), { recursive: true })
+  return await inFolderOf(path, action, made + 1)
 }
 
 /** Returns the size of a file; undefined if there is none. */
