@@ -48,7 +48,7 @@ const floodResponses = isShort ? 4000 : 15_000
 const warmResponses = 6000
 const [warmMs, calmMs] = isShort ? [2000, 2000] : [8000, 5000]
 // Requires enough responses for small leaks to show; a busy machine takes longer for them.
-const leastResponses = isShort ? 6000 : 10_000
+const leastResponses = isShort ? 4000 : 10_000
 // Time before and after the faults, together.
 const aroundMs = 28_000
 const troubledMs = Math.max(10_000, seconds * 1000 - aroundMs)
