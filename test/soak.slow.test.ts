@@ -46,7 +46,7 @@ const firstTroubleMs = 45_000
 // Lets small leaks show in a long run.
 const floodResponses = isShort ? 4000 : 15_000
 const warmResponses = 6000
-const [warmMs, calmMs] = isShort ? [2000, 2000] : [8000, 5000]
+const [warmMs, calmMs] = isShort ? [4000, 2000] : [8000, 5000]
 // Requires enough responses for small leaks to show; a busy machine takes longer for them.
 const leastResponses = isShort ? 4000 : 10_000
 // Time before and after the faults, together.
