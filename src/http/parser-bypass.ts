@@ -51,6 +51,16 @@ export function installParserBypass (server: Server, onUnsupported: () => void):
   })
 }
 
+/** Bytes that began between two requests, with the requests that began in them. */
+interface Span {
+  bytes: Buffer
+  readonly requests: IncomingMessage[]
+  onWhole?: DataListener
+}
+
+// Bounds the bytes that are copied of requests in pieces (law 10: nothing grows without bound).
+const maxOpenBytes = 4096
+
 /** Connection whose chunks may bypass the parser. */
 export class BypassedConnection {
   readonly socket: Socket
@@ -58,12 +68,13 @@ export class BypassedConnection {
   isTaken = false
   readonly #server: Server
   readonly #parse: DataListener
-  // True if the parser has read whole requests only; the first chunk always goes to it.
-  #isBetweenRequests = false
-  // First request of the chunk that was parsed last, and the number of requests that begin in that chunk.
-  #request: IncomingMessage | undefined
-  #requestCount = 0
-  #onWhole: DataListener | undefined
+  #hasParsed = false
+  // An open span keeps the parser's place in the stream (law 15: bytes mean what the one parser says). Once too many
+  // bytes are open, nothing bypasses the parser again.
+  #open: Span | undefined
+  #isTracked = true
+  // Span of the chunk that this tick parses.
+  #current: Span | undefined
 
   constructor (server: Server, socket: Socket, parse: DataListener) {
     this.#server = server
@@ -73,12 +84,12 @@ export class BypassedConnection {
 
   /** Notes that the parser has read a request's head. */
   began (request: IncomingMessage): void {
-    if (++this.#requestCount === 1) this.#request = request
+    this.#current?.requests.push(request)
   }
 
   /** Calls back with the chunk that holds this request and nothing else; never if there is none. */
   whenWhole (request: IncomingMessage, onWhole: DataListener): void {
-    if (this.#request === request && this.#requestCount === 1) this.#onWhole = onWhole
+    if (this.#current?.requests[0] === request) this.#current.onWhole = onWhole
   }
 
   receive (chunk: Buffer): void {
@@ -87,45 +98,51 @@ export class BypassedConnection {
       this.#server.emit(idleChunkEvent, this, chunk)
       if (this.isTaken) return
     }
-    this.#forget()
+    this.#hasParsed = true
+    if (this.#isTracked) this.#parseTracked(chunk)
+    else this.#parse(chunk)
+  }
+
+  #parseTracked (chunk: Buffer): void {
+    const beginsBetweenRequests = this.#open === undefined
+    const span: Span = this.#open ?? { bytes: chunk, requests: [] }
+    if (!beginsBetweenRequests) span.bytes = Buffer.concat([span.bytes, chunk])
+    this.#current = span
     this.#parse(chunk)
-    if (this.#requestCount === 0) {
-      this.#isBetweenRequests = false
-      return
-    }
-    this.#isBetweenRequests = this.#requestCount === 1 && this.#request !== undefined &&
-      isWholeRequest(chunk, this.#request)
+    const isClosed = consistsOf(span.bytes, span.requests)
+    this.#isTracked = isClosed || span.bytes.length <= maxOpenBytes
+    this.#open = isClosed || !this.#isTracked ? undefined : span
+    // Copies the bytes of an open span, since a chunk pins the larger buffer that it was read into.
+    if (this.#open === span && beginsBetweenRequests) span.bytes = Buffer.from(chunk)
     // Waits a tick, in which a request with a body is answered.
     process.nextTick(() => {
-      if (this.#isBetweenRequests) this.#onWhole?.(chunk)
-      this.#forget()
+      if (isClosed && beginsBetweenRequests && span.requests.length === 1) span.onWhole?.(chunk)
+      if (this.#current === span) this.#current = undefined
     })
   }
 
-  // Writing past a pending response, or before unsent bytes, would change the order of responses.
+  // Writing past a pending response, or before unsent bytes, would change the order of responses. The parser gets the
+  // first chunk always, since its time limit for a head would end the connection.
   get #isIdle (): boolean {
     const { socket } = this
-    return this.#isBetweenRequests && socket.writable && socket.writableLength === 0 &&
-      findPendingResponse(socket) === undefined
-  }
-
-  #forget (): void {
-    this.#request = undefined
-    this.#requestCount = 0
-    this.#onWhole = undefined
+    return this.#hasParsed && this.#isTracked && this.#open === undefined && socket.writable &&
+      socket.writableLength === 0 && findPendingResponse(socket) === undefined
   }
 }
 
 /**
- * Returns true if the only request that began in a chunk also ends with it, whatever the parser had read before. The
- * parser ends a head at the first empty line; line ends without a carriage return are not trusted.
+ * Returns true if bytes that began between two requests are these requests and nothing else. The parser ends a head at
+ * the first empty line; line ends without a carriage return are not trusted.
  */
-function isWholeRequest (chunk: Buffer, { complete, headers }: IncomingMessage): boolean {
-  const isFramedByLength = complete && headers['transfer-encoding'] === undefined
-  // A line feed at the start could end a line of an earlier chunk.
-  if (!isFramedByLength || chunk[0] === 10 || chunk[0] === 13) return false
-  const emptyLine = chunk.indexOf('\n\r\n')
-  const bareEmptyLine = chunk.indexOf('\n\n')
-  return emptyLine > 0 && chunk[emptyLine - 1] === 13 && (bareEmptyLine === -1 || bareEmptyLine > emptyLine) &&
-    emptyLine + 3 + Number(headers['content-length'] ?? 0) === chunk.length
+function consistsOf (bytes: Buffer, requests: readonly IncomingMessage[]): boolean {
+  let at = 0
+  for (const { complete, headers, method, url } of requests) {
+    const requestLine = `${method} ${url} HTTP/1.1\r\n`
+    const isFramedByLength = complete && headers['transfer-encoding'] === undefined
+    if (!isFramedByLength || bytes.toString('latin1', at, at + requestLine.length) !== requestLine) return false
+    const emptyLine = bytes.indexOf('\n\r\n', at)
+    if (emptyLine === -1 || bytes[emptyLine - 1] !== 13 || bytes.subarray(at, emptyLine).includes('\n\n')) return false
+    at = emptyLine + 3 + Number(headers['content-length'] ?? 0)
+  }
+  return requests.length > 0 && at === bytes.length
 }

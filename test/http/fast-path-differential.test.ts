@@ -3,7 +3,9 @@ import t, { type Test } from 'tap'
 import { certificate, certificateKey } from '../support/certificate.js'
 import { type ConfigChange } from '../support/varve.js'
 import { drawFrom, drawSession } from '../support/wire/draw-session.js'
+import { drawStream } from '../support/wire/draw-stream.js'
 import { bodySizes, startTwins, targetOfSize, type Twins, warmGzip } from '../support/wire/twin-varves.js'
+import { type WireStep } from '../support/wire/wire-session.js'
 
 // Draws another seed each run: SEED=n repeats one, RUNS_FACTOR=n draws so many times as many sessions.
 const seed = Number(process.env['SEED'] ?? NaN) || Date.now() % 1_000_000_000
@@ -49,6 +51,11 @@ const requests = (etag: string): string[] => [
   `\r\n${get(small)}`
 ]
 
+/** Returns the steps of a client that waits for each response. */
+function oneByOne (sent: readonly string[]): WireStep[] {
+  return [...sent.flatMap((send, nth) => [{ send }, { responses: nth + 1 }]), 'end']
+}
+
 // Requests that end their connection.
 const lastRequests = [
   get(small, 'Connection: close\r\n'),
@@ -78,8 +85,7 @@ async function compare (
 ): Promise<void> {
   const draw = drawFrom(seed)
   // Lets each repeatable request be known before.
-  const known = kinds.slice(0, repeatable).flatMap((send, nth) => [{ send }, { responses: nth + 1 }])
-  for (let times = 0; times < 2; times++) await twins.run([...known, 'end'])
+  for (let times = 0; times < 2; times++) await twins.run(oneByOne(kinds.slice(0, repeatable)))
   for (let nth = 0; nth < sessions * factor; nth++) {
     const last = draw() < 0.1 ? lastRequests[Math.floor(draw() * lastRequests.length)] : undefined
     const steps = [...drawSession(draw, draw() < 0.7 ? kinds.slice(0, repeatable) : kinds)]
@@ -108,6 +114,7 @@ t.test('the same holds over TLS', async t => {
   await compare(t, warm, 30, requests(warm.etag).slice(0, repeatable))
   const { fast, plain } = warm.twins.parsed()
   t.ok(fast < 0.8 * plain, `Node parsed ${fast} of ${plain} requests`)
+  await compareStreams(t, warm, 100)
 })
 
 t.test('where hits are charged to addresses, Node parses every request', async t => {
@@ -137,4 +144,45 @@ t.test('a known request that is split or pipelined at any byte gets the same res
     t.equal(fast, response?.repeat(responses))
     t.ok(twins.parsed().fast - before < responses, 'hits bypassed the parser in between')
   }
+})
+
+/** Runs drawn attacks at both, with honest sessions between; expects the same bytes. */
+async function compareStreams (
+  t: Test,
+  { twins, etag }: Awaited<ReturnType<typeof warmTwins>>,
+  streams: number
+): Promise<void> {
+  const known = requests(etag).slice(0, repeatable)
+  const draw = drawFrom(seed)
+  const [gets, posts] = [known.filter(text => !text.startsWith('POST')), known.filter(text => text.startsWith('POST'))]
+  for (let nth = 0; nth < streams * factor; nth++) {
+    const stream = drawStream(draw, gets, posts)
+    for (const steps of nth % 20 === 0 ? [stream, oneByOne(known)] : [stream]) {
+      const { fast, plain } = await twins.run(steps)
+      if (fast === plain) continue
+      t.equal(fast, plain, `stream ${nth} of SEED=${seed}: ${JSON.stringify(steps)}`)
+      return
+    }
+  }
+  const { fast, plain } = twins.parsed()
+  t.ok(fast < 0.9 * plain, `Node parsed ${fast} of ${plain} requests`)
+}
+
+t.test(`requests inside other requests get the same bytes, and so does all after them (seed ${seed})`, async t => {
+  await compareStreams(t, await warmTwins(t), 1000)
+})
+
+t.test('a head or body broken off at any byte before a known request gets the same bytes', async t => {
+  const { twins, etag } = await warmTwins(t)
+  const known = requests(etag).slice(0, repeatable)
+  for (const request of [get(small).replace('Host: varve.example\r\n', ''), post()]) {
+    for (let cut = 1; cut < request.length; cut++) {
+      const whole = known[cut % repeatable] ?? ''
+      const tail = cut % 2 === 0 ? whole : whole + get(small)
+      const { fast, plain } = await twins.run([{ send: request.slice(0, cut) }, { send: tail }, 'end'])
+      if (fast !== plain) t.equal(fast, plain, `cut at ${cut}: ${request}`)
+    }
+  }
+  const { fast, plain } = await twins.run(oneByOne(known))
+  t.equal(fast, plain)
 })

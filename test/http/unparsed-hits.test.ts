@@ -8,9 +8,12 @@ import { respondOk, stamps, startStubUpstream } from '../support/stub-upstream.j
 import { until } from '../support/until.js'
 import { type ConfigChange, type TestVarve, varveAt } from '../support/varve.js'
 import { countParsedRequests } from '../support/wire/parsed-requests.js'
+import { runWireSession } from '../support/wire/wire-session.js'
 
 const modules = '/v1/accounts/0x1/modules?ledger_version=500'
 const get = (target = modules, more = ''): string => `GET ${target} HTTP/1.1\r\nHost: x\r\n${more}\r\n`
+
+const bcs = 'application/x-bcs'
 
 /** Kept-alive connection on which one request is sent at a time. */
 interface Client {
@@ -56,10 +59,16 @@ interface Setup {
 }
 
 /** Starts varve at an upstream with these bodies, and sends a request until its bytes are known. */
-async function start (t: Test, change: ConfigChange = {}, bodyOf = (): string => '[]'): Promise<Setup> {
+async function start (
+  t: Test,
+  change: ConfigChange = {},
+  bodyOf: (target: string) => string = () => '[]'
+): Promise<Setup> {
   const stub = await startStubUpstream(t, (request, response) => {
-    const version = Number(/ledger_version=(\d+)/.exec(request.url ?? '')?.[1])
-    respondOk(response, bodyOf(), stamps({ 'x-aptos-ledger-version': String(Math.max(1000, version)) }))
+    const { url = '', headers: { accept = '' } } = request
+    const version = Number(/ledger_version=(\d+)/.exec(url)?.[1])
+    if (accept === bcs) respondOk(response, '\0', { 'content-type': bcs })
+    else respondOk(response, bodyOf(url), stamps({ 'x-aptos-ledger-version': String(Math.max(1000, version)) }))
   })
   const varve = await varveAt(t, stub.url, change)
   const parsedBy = countParsedRequests(t)
@@ -86,6 +95,34 @@ t.test('Node parses the first request of a connection, and no known one after it
   t.match(await other.ask(), /detail=memory/)
   t.equal(parsed(), 0)
   t.equal(await varve.metric('varve_requests_total{endpoint="account_modules",outcome="hit_memory",status="200"}'), 9)
+})
+
+t.test('a request inside the bytes of another is never served as that other one', async t => {
+  const other = modules.replace('500', '600')
+  const nodeFetch = 'host: x\r\nconnection: keep-alive\r\naccept: */*\r\naccept-language: *\r\n' +
+    'sec-fetch-mode: cors\r\nuser-agent: node\r\naccept-encoding: gzip, deflate\r\n'
+  // Each takes the place of a victim's request on an attacker's connection.
+  const carriers: Array<[why: string, head: string, victim?: string]> = [
+    ['another resource', `GET ${other} HTTP/1.1\r\n`],
+    ['a response without a body', `HEAD ${modules} HTTP/1.1\r\n`],
+    ['not modified', `GET ${modules} HTTP/1.1\r\nIf-None-Match: *\r\n`],
+    ['BCS for JSON', `GET ${modules} HTTP/1.1\r\nAccept: ${bcs}\r\n`],
+    ['a page of another origin', `GET ${modules} HTTP/1.1\r\nOrigin: https://evil.example\r\n`],
+    ['the bytes of Node\'s fetch', `GET ${other} HTTP/1.1\r\n`, `GET ${modules} HTTP/1.1\r\n${nodeFetch}\r\n`]
+  ]
+  const { varve } = await start(t, {}, target => JSON.stringify(target))
+  for (const [why, head, request = get()] of carriers) {
+    // Opens the victim's connection before the attack. Its first request is always parsed.
+    const honest = [{ send: request }, { responses: 1 }, { send: request }, { responses: 2 }]
+    const attack = [{ send: `${head}X: ` }, { send: request }, { responses: 1 }, 'end'] as const
+    const warm = [{ send: `${head}Host: x\r\n\r\n` }, { responses: 1 }, 'end'] as const
+    const during = async (): Promise<void> => {
+      for (const steps of [warm, warm, attack, attack]) await runWireSession(varve.url, steps)
+    }
+    const text = await runWireSession(varve.url, [...honest, during, { send: request }, { responses: 3 }, 'end'])
+    const [first = ''] = text.split(/(?=HTTP\/1\.1 )/)
+    t.equal(text, first.repeat(3), why)
+  }
 })
 
 t.test('requests with credentials or a trace, and large heads, are not remembered', async t => {

@@ -4,10 +4,15 @@ import { connect as connectTls, TLSSocket } from 'node:tls'
 import { setImmediate as turn } from 'node:timers/promises'
 
 /**
- * Step of a client on one connection: sends bytes, waits until so many responses have begun in total, closes its side,
- * or resets the connection.
+ * Step of a client on one connection: sends bytes, waits until so many responses have begun in total, waits for
+ * something else, closes its side, or resets the connection.
  */
-export type WireStep = { readonly send: string } | { readonly responses: number } | 'end' | 'reset'
+export type WireStep =
+  | { readonly send: string }
+  | { readonly responses: number }
+  | (() => Promise<void>)
+  | 'end'
+  | 'reset'
 
 // Ends a session that waits for ever; its text then shows where.
 const limitMs = 60_000
@@ -49,6 +54,7 @@ export async function runWireSession (url: string, steps: readonly WireStep[]): 
   for (const step of steps) {
     if (step === 'end') socket.end()
     else if (step === 'reset') reset(socket)
+    else if (typeof step === 'function') await step()
     else if ('responses' in step) {
       await until(() => socket.destroyed || responses >= step.responses)
     } else if (!socket.destroyed && socket.writable) {
