@@ -32,7 +32,7 @@ export function requestIdReader (ids: RequestIds, trustProxy: readonly string[])
     const { headers, socket } = request
     const given = headers[requestIdHeader]
     // Believes no client: its ids could repeat those of others in the log.
-    return typeof given === 'string' && idPattern.test(given) && isTrusted(socket.remoteAddress ?? '')
+    return typeof given === 'string' && idPattern.test(given) && isTrusted(socket.remoteAddress)
       ? given
       : ids.next()
   }

@@ -68,6 +68,23 @@ t.test('behind a unix socket, trustProxy: [unix] believes X-Forwarded-For', asyn
   }
 })
 
+t.test('behind a unix socket, trustProxy: [unix] takes the id of a request from the proxy', async t => {
+  const [node, given] = [await startSandboxNode(t, { prunedBlocks: 0 }), 'edge/7f3a:42']
+  for (const [trustProxy, expected] of [[['unix'], given], [['loopback'], /^req-/], [[], /^req-/]] as const) {
+    const path = socketPath(t)
+    const varve = await varveAt(t, node.url, {
+      listen: `unix:${path}`,
+      trustProxy: [...trustProxy],
+      log: { access: true }
+    })
+    // A miss, then hits by the router and by the fast path.
+    for (let nth = 0; nth < 3; nth++) {
+      t.match((await requestSocket(path, modules, { 'x-request-id': given })).headers['x-request-id'], expected)
+    }
+    t.match(varve.log.filter(({ msg }) => msg === 'request completed').at(-1)?.['id'], expected)
+  }
+})
+
 t.test('the banner shows commands that reach a unix socket', async t => {
   const config = configSchema.parse({})
   const banner = bannerOf({ url: 'unix:/run/v.sock', adminUrl: 'http://a' }, { config, isSandbox: true })
