@@ -69,8 +69,7 @@ t.test('the configuration is valid, secrets come from the Secret, and only the i
 t.test('components set variables that varve reads, in both kinds of pods', async t => {
   const settings = (folder: string, kind?: string): Record<string, string> =>
     Object.fromEntries((varvePod(folder, kind).container.env ?? []).map(({ name, value = '' }) => [name, value]))
-  const configWith = (environment: Record<string, string>): Config =>
-    loadConfig(environment, {}, { opensListeners: true }).config
+  const configWith = (environment: Record<string, string>): Config => loadConfig(environment, {}).config
   t.equal(configWith(settings('base')).cache.redis.url, null)
 
   const { REDIS_PASSWORD: password, VARVE_REDIS: redis = '', ...others } = settings('overlays/redis')

@@ -213,9 +213,9 @@ t.test('a configuration of a page is checked with its variables and files in pla
     'a: "${KEY}"\nb: ${R_URL}\nc: "${file:/run/x}"\ncaFile: /etc/ca.pem\n',
     join(t.testdir(), 'in')
   )
-  t.same(env, { KEY: 'k-KEY', R_URL: 'redis://127.0.0.1:1' })
+  t.same(env, { KEY: 'k-KEY', R_URL: 'redis://127.0.0.1:1', VARVE_SANDBOX: '1' })
   t.match(
     readFileSync(file, 'utf8'),
-    /^a: "\$\{KEY\}"\nb: \$\{R_URL\}\nc: "\$\{file:\/\S+secret\}"\ncaFile: \/\S+secret\n$/
+    /^a: "\$\{KEY\}"\nb: \$\{R_URL\}\nc: "\$\{file:\/\S+secret\}"\ncaFile: \/\S+cert\.pem\n$/
   )
 })

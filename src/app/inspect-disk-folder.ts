@@ -38,7 +38,6 @@ async function stateOf (path: string): Promise<DiskFolderFacts['state']> {
     await access(dirname(path), constants.W_OK)
     return 'new'
   }
-  if (!found.isDirectory()) throw new Error('expected a folder')
   // A file system that is mounted read-only shows it at a write.
   const probe = join(path, `check-${process.pid}`)
   await writeFile(probe, '')

@@ -20,7 +20,7 @@ export { type Varve } from './single-process.js'
 
 /** Serves until a stop signal. */
 export async function serve (flags: Flags, io: Io): Promise<ExitCode> {
-  const load = (): LoadedConfig => loadConfig(io.environment, flags, { opensListeners: true, needsUpstream: true })
+  const load = (): LoadedConfig => loadConfig(io.environment, flags, { isForServe: true })
   const loaded = load()
   const { log, masker, lostLines, useForm } = openLog(io, loaded.config)
   const stopSignal = waitForStopSignal(io, () => performance.now())

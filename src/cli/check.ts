@@ -36,7 +36,7 @@ function load (
   io: Io
 ): LoadedConfig | { readonly file: string | undefined, readonly mistakes: readonly object[] } {
   try {
-    return loadConfig(io.environment, { config: file }, { opensListeners: true, allowsMissingSecrets })
+    return loadConfig(io.environment, { config: file }, { isForServe: true, allowsMissingSecrets })
   } catch (error) {
     if (json !== true || !(error instanceof ConfigError)) throw error
     return { file: error.file, mistakes: error.mistakes.map(flatMistake) }

@@ -96,12 +96,14 @@ export const proxyCommands: readonly Command[] = [{
   notes: [
     'Prints the effective settings, secrets masked; or lists every mistake with file, line, column and key. Without ' +
     'a FILE it checks the environment and the defaults. With --online the findings follow as comments.',
+    'It rejects what varve serve would reject on this machine, so upstreams are needed too. Give as variables what ' +
+    'you give varve serve as flags, such as VARVE_UPSTREAM for --upstream and VARVE_SANDBOX=1 for --sandbox.',
     'Exit 0: valid, and online all is well; 1: valid, but something that it names has a problem; 2: mistakes.'
   ],
   examples: [
     'varve check config/varve.yaml',
     'varve check --online --config config/one-node.yaml',
-    'VARVE_LISTEN=0.0.0.0:8080 varve check --json'
+    'VARVE_UPSTREAM=http://127.0.0.1:8081 varve check --json'
   ],
   run: async ({ flags, words }, io) => {
     const { config } = flags as CheckFlags

@@ -2,11 +2,11 @@ import { type z } from 'zod'
 import { ConfigError, type Mistake } from './config-error.js'
 import { isLoopback } from './ip-networks.js'
 import { mistakesFromIssues } from './mistakes.js'
-import { ownAddressMistakes } from './own-address.js'
 import { type ConfigFile, readYaml, type ConfigTree } from './read-yaml.js'
 import { resolveReferences } from './references.js'
 import { type Config, configSchema } from './schema.js'
 import { shownPath } from './secrets.js'
+import { startMistakes } from './start-checks.js'
 import { convertUnitsInTree } from './units.js'
 import { type Environment, overrides, readSwitch, unknownVariables } from './environment-variables.js'
 
@@ -35,12 +35,13 @@ export interface Flags {
 
 /** Checks that a command needs beyond the validity of each key. */
 export interface ConfigRequirements {
-  /** Rejects upstreams that are varve's own listeners. */
-  readonly opensListeners?: boolean
   /** Accepts secrets whose variable or file is missing, to check a configuration where they are not known. */
   readonly allowsMissingSecrets?: boolean
-  /** Rejects a configuration without an upstream, unless the sandbox is requested by name. */
-  readonly needsUpstream?: boolean
+  /**
+   * Rejects what `serve` cannot start with, so that `check` rejects the same: no upstream unless the sandbox is
+   * requested by name, varve's own listeners as upstreams, unusable TLS files, and more memory than there is.
+   */
+  readonly isForServe?: boolean
 }
 
 /** Valid configuration, with the keys that are never shown. */
@@ -89,10 +90,10 @@ export function loadConfig (environment: Environment, flags: Flags, options: Con
   convertUnitsInTree(tree)
   const replaced = new Set([...resolved.texts.keys(), ...fromFiles])
   const config = validate({ tree, placeOf, replaced }, texts, sources, [...faults, ...mistakes], file)
-  const ownAddresses = options.opensListeners === true ? ownAddressMistakes(config) : []
-  if (ownAddresses.length > 0) {
+  const atStart = options.isForServe === true ? startMistakes(config) : []
+  if (atStart.length > 0) {
     throw new ConfigError(
-      ownAddresses.map(one => ({
+      atStart.map(one => ({
         ...one,
         path: pathWithSource(one.path, sources),
         place: sourceOf(one.path, sources) === undefined ? placeOf(one.path.split('.')) : undefined
@@ -113,7 +114,7 @@ export function configFromObject (given: unknown): Config {
   convertUnitsInTree(tree)
   const config = validate({ tree, placeOf: () => undefined, replaced: new Set() }, new Map(), new Map(), [], undefined)
   const mistakes = config.upstreams.length > 0
-    ? ownAddressMistakes(config)
+    ? startMistakes(config)
     : [{ path: 'upstreams', message: 'expected the URL of a full node, such as [{ url: \'http://127.0.0.1:8081\' }]' }]
   if (mistakes.length > 0) throw new ConfigError(mistakes)
   return config
@@ -128,7 +129,7 @@ function upstreamSourceMistakes (
   sources: ReadonlyMap<string, string>,
   isSandbox: boolean | undefined,
   flags: Flags,
-  { needsUpstream }: ConfigRequirements
+  { isForServe }: ConfigRequirements
 ): Mistake[] {
   const hasUpstreams = Array.isArray(upstreams) ? upstreams.length > 0 : upstreams !== undefined
   const setBy = flags.sandbox === true ? '--sandbox' : 'VARVE_SANDBOX'
@@ -138,11 +139,11 @@ function upstreamSourceMistakes (
       message: `expected none together with ${setBy}, which serves made-up data: remove the upstreams, or ${setBy}`
     }]
   }
-  if (needsUpstream !== true || hasUpstreams || isSandbox !== false) return []
+  if (isForServe !== true || hasUpstreams || isSandbox !== false) return []
   return [{
     path: 'upstreams',
     message: 'expected the URL of a full node: give it with --upstream URL ' +
-      '(or VARVE_UPSTREAM, or upstreams in a file); for made-up data give --sandbox'
+      '(or VARVE_UPSTREAM, or upstreams in a file); for made-up data give --sandbox (or VARVE_SANDBOX=1)'
   }]
 }
 

@@ -107,7 +107,7 @@ function isFileKey (path: readonly string[]): boolean {
 
 // Distinguishes paths from key material, which is easily given instead of its file.
 function isPathLike (text: string): boolean {
-  return /^(?:\.{0,2}\/|[A-Za-z]:\\).{0,200}$|^.{1,200}\.(?:pem|crt|cer|key)$/.test(text)
+  return /^(?:~\/|\.{0,2}\/|[A-Za-z]:\\).{0,200}$|^.{1,200}\.(?:pem|crt|cer|key)$/.test(text)
 }
 
 function valueAt (tree: unknown, path: readonly string[]): unknown {

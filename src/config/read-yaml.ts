@@ -11,6 +11,7 @@ import {
   YAMLError
 } from 'yaml'
 import { ConfigError, type Mistake, type Place } from './config-error.js'
+import { tildeMistake } from './value-checks.js'
 
 /** Keys of a file before validation. */
 export type ConfigTree = Record<string, unknown>
@@ -47,7 +48,7 @@ export function readYaml (file: string): ConfigFile {
   } catch (error) {
     throw error instanceof ConfigError
       ? error
-      : new ConfigError([{ path: file, message: withoutSource(error as Error) }])
+      : new ConfigError([{ path: file, message: tildeMistake(file) ?? withoutSource(error as Error) }])
   }
   if (typeof tree !== 'object' || Array.isArray(tree)) {
     throw new ConfigError([{ path: file, message: 'expected a map of keys' }])

@@ -1,5 +1,6 @@
 import { readSecretFile } from './secret-file.js'
 import { isSecret } from './secrets.js'
+import { tildeMistake } from './value-checks.js'
 
 /** Configuration tree with resolved references. */
 export interface ResolvedTree {
@@ -72,7 +73,7 @@ export function resolveReferences (
         const found = readSecretFile(file)
         if ('text' in found) return found.text
         if (isAllowedToMiss(path)) return placeholderFor(path, value === whole)
-        return addBadReference(path, `the file ${JSON.stringify(file)} ${found.fault}`)
+        return addBadReference(path, tildeMistake(file) ?? `the file ${JSON.stringify(file)} ${found.fault}`)
       }
     )
     // Reported once, and without the text, which may be a password that contains a dollar sign.

@@ -3,16 +3,23 @@ import { z } from 'zod'
 import { leavesEachWorkerASlot } from './worker-upstream-limits.js'
 import { mistakeInCiphers } from './ciphers.js'
 import { rejectDuplicateClients, rejectDuplicateUpstreamNames, rejectDuplicateUpstreams } from './duplicate-items.js'
-import { followSchema, logSchema, mistakeInFollow, tracingSchema } from './section-schemas.js'
+import {
+  followSchema,
+  logSchema,
+  mistakeInFollow,
+  optionalFile,
+  optionalFolder,
+  tracingSchema
+} from './section-schemas.js'
 import { isIpNetwork, namedIpNetworks } from './ip-networks.js'
 import {
   hostAndPort,
   isAddress,
   isEmptyHeader,
   isOrigin,
-  isReadable,
   isRedisUrl,
-  socketPathOf
+  socketPathOf,
+  tildeMistake
 } from './value-checks.js'
 
 const name = z.string().regex(/^[A-Za-z0-9_.-]{1,64}$/, 'expected a name of letters, digits, _ . or -').describe(
@@ -20,17 +27,18 @@ const name = z.string().regex(/^[A-Za-z0-9_.-]{1,64}$/, 'expected a name of lett
 )
 const milliseconds = z.int().min(0).max(3_600_000)
 const positive = z.int().min(1).max(1_000_000_000)
-// Descriptions state what no type expresses, for the reference in docs/configuration.md.
-const optionalFolder = z.string().min(1).describe('the path of a folder').nullable().default(null)
-const optionalFile = z.string().refine(isReadable, 'expected a file that can be read').describe('the path of a file')
-  .nullable().default(null)
 
+// Descriptions state what no type expresses, for the reference in docs/configuration.md.
 const address = z.string().refine(isAddress, 'expected HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080').describe(
   'HOST:PORT'
 )
 const listenAddress = z.string().refine(
   text => isAddress(text) || socketPathOf(text) !== undefined,
-  'expected HOST:PORT or unix:PATH, such as 127.0.0.1:8080 or unix:/run/varve/http.sock'
+  {
+    error: ({ input }) =>
+      tildeMistake(String(input).replace(/^unix:/, '')) ??
+        'expected HOST:PORT or unix:PATH, such as 127.0.0.1:8080 or unix:/run/varve/http.sock'
+  }
 ).describe('HOST:PORT or unix:PATH')
 const hostName = z.string().regex(
   /^[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,252})$/,

@@ -1,5 +1,16 @@
 import { z } from 'zod'
 import { accessFields } from './access-fields.js'
+import { isFolderOrNew, isReadable, tildeMistake } from './value-checks.js'
+
+/** Schema of the path of a folder. */
+export const optionalFolder = pathOf(isFolderOrNew, 'expected a folder').min(1).describe('the path of a folder')
+  .nullable()
+  .default(null)
+
+/** Schema of the path of a file. */
+export const optionalFile = pathOf(isReadable, 'expected a file that can be read').describe('the path of a file')
+  .nullable()
+  .default(null)
 
 /** Schema of the key `log`. */
 export const logSchema = z.strictObject({
@@ -40,3 +51,10 @@ export const tracingSchema = z.strictObject({
   otlpUrl: collectorUrl.nullable().default(null),
   sample: z.number().min(0).max(1).default(0.01)
 })
+
+/** Returns the type of a path; `message` is the mistake of one that fails the check. */
+function pathOf (isValid: (path: string) => boolean, message: string): z.ZodString {
+  return z.string().refine(path => tildeMistake(path) === undefined && isValid(path), {
+    error: ({ input }) => tildeMistake(String(input)) ?? message
+  })
+}

@@ -1,4 +1,5 @@
-import { accessSync, constants } from 'node:fs'
+import { accessSync, constants, statSync } from 'node:fs'
+import { homedir } from 'node:os'
 
 /** Returns true for a header without a value; a scheme without a key, such as `Bearer `, is no credential. */
 export function isEmptyHeader (name: string, value: string): boolean {
@@ -24,6 +25,32 @@ export function isReadable (file: string): boolean {
     return true
   } catch {
     return false
+  }
+}
+
+/** Accepts the path of a folder, or one where a start can make it. */
+export function isFolderOrNew (path: string): boolean {
+  try {
+    return statSync(path).isDirectory()
+  } catch {
+    return true
+  }
+}
+
+/** Returns the mistake of a path that begins with ~, which only shells expand; undefined for any other. */
+export function tildeMistake (path: string): string | undefined {
+  if (!path.startsWith('~')) return undefined
+  const [, below] = /^~(\/.{1,200})$/.exec(path) ?? []
+  const home = below === undefined ? undefined : homeFolder()
+  return `expected an absolute path${home === undefined ? '' : `, such as ${home}${below}`}: varve does not expand ~`
+}
+
+// A user without an account, as containers have, has no home.
+function homeFolder (): string | undefined {
+  try {
+    return homedir()
+  } catch {
+    return undefined
   }
 }
 

@@ -61,7 +61,7 @@ t.test(
       t.same([code, out], [2, ''])
       t.match(
         err,
-        /^ {2}upstreams: expected the URL of a full node: give it with --upstream URL .*; for made-up data give --sandbox$/m
+        /^ {2}upstreams: expected the URL of a full node: give it with --upstream URL .*; for made-up data give --sandbox \(or VARVE_SANDBOX=1\)$/m
       )
     }
   }

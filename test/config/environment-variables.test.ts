@@ -25,6 +25,7 @@ t.test('every unknown variable is a separate mistake, even an empty one', async 
     VARVE_SANDOBX: '',
     VARVE_: '1',
     VARVE_TOKEN: 's3cret',
+    VARVE_SANDBOX: '1',
     HOME: '/'
   })
   t.match(result.err, /^varve: the configuration has 4 mistakes:\n/)

@@ -1,10 +1,12 @@
+import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
 import { configSchema } from '../../src/config/schema.js'
 import { warningsOf } from '../../src/config/warnings.js'
-import { runCommand } from '../cli/command.js'
+import { runCommand, startCommand } from '../cli/command.js'
 import { varveAtSandbox } from '../support/varve.js'
 
+const sandbox = { VARVE_SANDBOX: '1' }
 const openAdmin = /reachable from other machines.*no admin\.token.*metrics and status/
 
 t.test('an admin listener that other machines reach without a token causes a warning', async t => {
@@ -53,16 +55,35 @@ t.test('varve check prints warnings on stderr, still prints the settings and end
     'open.yaml': 'admin: { listen: "0.0.0.0:9464" }',
     'closed.yaml': 'admin: { listen: "0.0.0.0:9464", token: s3cret }'
   })
-  const open = await runCommand(t, ['check', join(dir, 'open.yaml')])
+  const open = await runCommand(t, ['check', join(dir, 'open.yaml')], sandbox)
   t.match(open, {
     code: 0,
     out: /^admin:\n {2}listen: 0\.0\.0\.0:9464$/m,
     err: /^varve: warning: admin\.listen: .*reachable from other machines.*\n$/
   })
-  t.match(await runCommand(t, ['check', join(dir, 'closed.yaml')]), { code: 0, err: '' })
+  t.match(await runCommand(t, ['check', join(dir, 'closed.yaml')], sandbox), { code: 0, err: '' })
   t.match(
-    await runCommand(t, ['check'], { VARVE_ADMIN: '0.0.0.0:9464' }),
+    await runCommand(t, ['check'], { ...sandbox, VARVE_ADMIN: '0.0.0.0:9464' }),
     { code: 0, err: /admin\.listen/ },
     'as in the container image'
   )
+})
+
+t.test('more workers than twice the processors are a warning, of check and of serve', async t => {
+  const processors = availableParallelism()
+  const few = t.testdir({ 'v.yaml': `workers: ${2 * processors}` })
+  t.match(await runCommand(t, ['check', join(few, 'v.yaml')], sandbox), { code: 0, err: '' })
+  const { err } = await runCommand(t, ['check'], { ...sandbox, VARVE_WORKERS: String(2 * processors + 1) })
+  t.match(err, /^varve: warning: workers: \d+ workers share \d+ processors?: .*lower workers\n$/)
+  const served = startCommand(t, [
+    '--sandbox',
+    '--workers',
+    String(2 * processors + 1),
+    '--admin',
+    '127.0.0.1:0',
+    '--listen',
+    'nowhere.invalid:1'
+  ])
+  t.equal(await served.code, 1)
+  t.match(served.log(), [{ level: 40, key: 'workers', msg: /^\d+ workers share \d+ processors?: / }])
 })
