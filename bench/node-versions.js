@@ -5,6 +5,7 @@ import { giveUpOn, run } from '../scripts/ground.js'
 import { Bench } from './support/bench.js'
 import { coresHere, pinThisProcess } from './support/cores.js'
 import { readOf, startOrigin } from './support/origin.js'
+import { processorTimeOf } from './support/processor-time.js'
 import { median, ratioOf } from './support/statistics.js'
 import { spread, tableOf, whole } from './support/table.js'
 import { lookForTools } from './support/tools.js'
@@ -21,8 +22,6 @@ const bench = new Bench({}, tools, cores)
 // Many short rounds, so that some meet a quiet moment.
 const seconds = 1
 const connections = 32
-// Ticks of /proc, in microseconds; Linux has 100 per second.
-const tickMicroseconds = 10_000
 // More than one round can send, so that no read of a round is repeated.
 const missesPerRound = 20_000
 let nextVersion = 1_000_000
@@ -49,10 +48,10 @@ for (const { name, load } of workloads) {
     // Every other round reverses the order, so that drift affects both.
     for (const at of round % 2 === 0 ? [0, 1] : [1, 0]) {
       const { pid } = peers[at].peer
-      const before = processorTicks(pid)
+      const before = processorTimeOf(pid)
       const { requests, perSecond } = await load(peers[at].peer)
       figures[at].rates.push(perSecond)
-      figures[at].costs.push((processorTicks(pid) - before) * tickMicroseconds / requests)
+      figures[at].costs.push((processorTimeOf(pid) - before) / requests)
     }
     bench.say(`${name}: round ${round + 1} of ${rounds}`)
   }
@@ -79,12 +78,6 @@ function hot (bytes) {
 function freshReads () {
   nextVersion += missesPerRound
   return Array.from({ length: missesPerRound }, (_, at) => readOf(512, nextVersion + at))
-}
-
-/** Reads user and system time of a process; its name, in brackets, may contain blanks. */
-function processorTicks (pid) {
-  const [user, system] = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1].split(' ').slice(11, 13)
-  return Number(user) + Number(system)
 }
 
 function residentMb (pid) {

@@ -7,6 +7,7 @@ import { at, giveUpOn, requireNode, say } from '../scripts/ground.js'
 import * as burst from './claims/burst.js'
 import * as diskHit from './claims/disk-hit.js'
 import * as follow from './claims/follow.js'
+import * as forward from './claims/forward.js'
 import * as hotKey from './claims/hot-key.js'
 import * as memory from './claims/memory.js'
 import * as miss from './claims/miss.js'
@@ -23,7 +24,7 @@ import { tableOf } from './support/table.js'
 import { lookForTools } from './support/tools.js'
 
 // Excludes sharing.js, which compares varve with itself and has no target.
-const claims = [hotKey, tls, trace, miss, redisHit, diskHit, restart, burst, follow, memory, startUp]
+const claims = [hotKey, tls, trace, miss, forward, redisHit, diskHit, restart, burst, follow, memory, startUp]
 
 const asked = readArguments(process.argv.slice(2), claims.map(({ name }) => name))
 if (asked.fault !== undefined) {

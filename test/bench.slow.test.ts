@@ -44,6 +44,11 @@ const claims: ReadonlyArray<readonly [claim: string, promise: string, rows: read
     [/^\| the floor /m, /^\| varve /m, /^\| bare /m]
   ],
   ['miss', 'the benchmark of a miss runs, and each read reaches the node once', [/^\| direct /m, /^\| varve adds /m]],
+  ['forward', 'the benchmark of forwarding runs, and each proxy fetches each read with the node\'s own bytes', [
+    /^\| node:http and undici /m,
+    /^\| Fastify and http-proxy /m,
+    /^\| varve /m
+  ]],
   ['redis-hit', 'the benchmark of a hit in Redis runs, and each read comes from where it is said to', [
     /^\| a hit in Redis /m,
     /^\| a hit in memory /m
@@ -75,7 +80,7 @@ const claims: ReadonlyArray<readonly [claim: string, promise: string, rows: read
 ]
 
 // Costs most processor time, and shares its code with other claims, so only the nightly run has all.
-const nightly = new Set(['tls', 'redis-hit', 'disk-hit', 'restart', 'burst', 'follow', 'memory', 'start-up'])
+const nightly = new Set(['tls', 'forward', 'redis-hit', 'disk-hit', 'restart', 'burst', 'follow', 'memory', 'start-up'])
 const isWhole = process.env['BENCH_CLAIMS'] === 'all'
 
 // Runs smoke runs side by side, because they check responses and no speed.

@@ -1,5 +1,5 @@
 import { inParallel } from './timed-request.js'
-import { loadMany, loadOne } from './wrk.js'
+import { loadMany, loadOne, loadVersions } from './wrk.js'
 
 // Smoke runs check responses only, which need neither wrk nor two busy cores.
 const smokeRequests = 200
@@ -14,6 +14,15 @@ export async function load (bench, peer, request, how) {
 export async function loadTrace (bench, peer, requests, how) {
   if (bench.isSmoke) return await loadByNode(bench, peer, requests, how)
   return await loadMany(bench, peer.url, requests, how)
+}
+
+/** Loads a server with reads of rising versions, none of them twice; responses other than 200 are counted. */
+export async function loadRising (bench, peer, { first, readOf }, how) {
+  if (!bench.isSmoke) return await loadVersions(bench, peer.url, readOf(first).path, how)
+  const requests = Array.from({ length: smokeRequests }, (_, at) => readOf(first + at))
+  const started = performance.now()
+  const answered = await loadByNode(bench, peer, requests, how)
+  return { ...answered, rejected: 0, latencyMs: { p99: performance.now() - started } }
 }
 
 async function loadByNode (bench, peer, requests, { connections, headers }) {

@@ -5,13 +5,18 @@ import { lineOf } from './timed-request.js'
 import { Peer, takesConnections } from './peer.js'
 import { freePort } from './ports.js'
 
-/** Starts nginx as a cache in front of an upstream; undefined if nginx is not installed. */
-export async function startNginx ({ programs, tools, folder }, originUrl, { latestFor, certificate } = {}) {
+/** Starts nginx in front of an upstream, as a cache by default; undefined if nginx is not installed. */
+export async function startNginx (
+  { programs, tools, folder },
+  originUrl,
+  { isCaching = true, latestFor, certificate } = {}
+) {
   if (tools.paths.nginx === undefined) return undefined
   const port = await freePort()
   const home = await folder('nginx')
   await mkdir(join(home, 'temp'))
-  await writeFile(join(home, 'nginx.conf'), configuration(home, port, new URL(originUrl).host, latestFor, certificate))
+  const text = configuration(home, port, new URL(originUrl).host, { isCaching, latestFor, certificate })
+  await writeFile(join(home, 'nginx.conf'), text)
   const program = await programs.start('nginx', [
     tools.paths.nginx,
     '-p',
@@ -30,10 +35,20 @@ export async function startNginx ({ programs, tools, folder }, originUrl, { late
   )
 }
 
+const caching = latestFor => `
+      proxy_cache reads;
+      proxy_cache_methods GET HEAD POST;
+      proxy_cache_key "$scheme $request_method $request_uri $request_body";
+      proxy_cache_valid 200 ${latestFor ?? '1h'};
+      proxy_cache_lock on;
+      proxy_cache_bypass $moves;
+      proxy_no_cache $moves;
+      add_header X-Cache-Status $upstream_cache_status;`
+
 // Caches by URL pattern, since nginx cannot read positions; event pages of the trace are full.
 // The open file cache would keep entries that expire each second open, and wait on their locks.
 // tcp_nopush would delay 64 KiB responses by 40 ms.
-const configuration = (home, port, origin, latestFor, certificate) => `
+const configuration = (home, port, origin, { isCaching, latestFor, certificate }) => `
 ${getuid?.() === 0 ? 'user root;' : ''}
 daemon off;
 worker_processes 1;
@@ -54,7 +69,7 @@ http {
   keepalive_timeout 75s;
   ${latestFor === undefined ? 'open_file_cache max=10000 inactive=1h;' : ''}
   proxy_cache_path ${home}/cache levels=1:2 keys_zone=reads:64m max_size=2g inactive=1h use_temp_path=off;
-  upstream node { server ${origin}; keepalive 64; keepalive_requests 1000000000; }
+  upstream node { server ${origin}; keepalive ${isCaching ? 64 : 1024}; keepalive_requests 1000000000; }
   map $request_uri $moves {
     default ${latestFor === undefined ? 1 : 0};
     "~[?&]ledger_version=" 0;
@@ -70,14 +85,7 @@ http {
       proxy_http_version 1.1;
       proxy_set_header Connection "";
       proxy_buffers 16 16k;
-      proxy_cache reads;
-      proxy_cache_methods GET HEAD POST;
-      proxy_cache_key "$scheme $request_method $request_uri $request_body";
-      proxy_cache_valid 200 ${latestFor ?? '1h'};
-      proxy_cache_lock on;
-      proxy_cache_bypass $moves;
-      proxy_no_cache $moves;
-      add_header X-Cache-Status $upstream_cache_status;
+      ${isCaching ? caching(latestFor) : ''}
     }
   }
 }

@@ -4,7 +4,7 @@ import { run } from '../../scripts/ground.js'
 
 /** External tools, with their Debian package, version flag and the effect of their absence. */
 const known = [
-  { name: 'wrk', package: 'wrk', version: ['-v'], without: 'hot-key, tls and trace measure nothing' },
+  { name: 'wrk', package: 'wrk', version: ['-v'], without: 'hot-key, tls, trace and forward measure nothing' },
   { name: 'nginx', package: 'nginx-light', version: ['-v'], without: 'nginx is skipped' },
   { name: 'varnishd', package: 'varnish', version: ['-V'], without: 'Varnish is skipped' },
   { name: 'haproxy', package: 'haproxy', version: ['-v'], without: 'HAProxy is skipped' },

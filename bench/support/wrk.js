@@ -31,6 +31,18 @@ request = function ()
 end
 `
 
+// Counts up from the number at the end of a path, so that no request repeats.
+const rising = `
+local before, version
+init = function (args)
+  before, version = args[1], tonumber(args[2])
+end
+request = function ()
+  version = version + 1
+  return wrk.format('GET', before .. string.format('%d', version))
+end
+`
+
 /** Loads a server with one request by wrk; any response except 200 is an error. */
 export async function loadOne (bench, url, path, { connections, seconds, headers = {} }) {
   const script = await scriptOf(bench, 'one.lua', done)
@@ -52,16 +64,27 @@ export async function loadMany (bench, url, requests, { connections, seconds }) 
   return await runWrk(bench, ['-c', connections, '-d', `${seconds}s`, '-s', script, url, '--', file])
 }
 
-async function runWrk ({ programs, tools }, args) {
+/** Loads a server with reads from the version at the end of a path on; responses other than 200 are counted. */
+export async function loadVersions (bench, url, path, { connections, seconds }) {
+  const script = await scriptOf(bench, 'rising.lua', rising + done)
+  const [, before, version] = /^(.*?)(\d+)$/.exec(path)
+  const args = ['-c', connections, '-d', `${seconds}s`, '--timeout', '30s', '-s', script, url, '--', before, version]
+  const { errors, ...figures } = await runWrk(bench, args, ['status'])
+  return { ...figures, rejected: errors.status }
+}
+
+async function runWrk ({ programs, tools }, args, counted = []) {
   // One thread, since wrk has one core.
   const program = await programs.start('wrk', [tools.paths.wrk, '-t', '1', ...args.map(String)])
   const { output } = await program.end()
   const said = /^wrk says (.*)$/m.exec(output)?.[1]
   if (said === undefined) throw new Error(`wrk did not run:\n${output}`)
   const { requests, microseconds, bytes, errors, latencyMs } = JSON.parse(said)
-  if (Object.values(errors).some(count => count > 0)) throw new Error(`wrk reported errors: ${JSON.stringify(errors)}`)
+  if (Object.entries(errors).some(([kind, count]) => count > 0 && !counted.includes(kind))) {
+    throw new Error(`wrk reported errors: ${JSON.stringify(errors)}`)
+  }
   if (requests === 0) throw new Error('wrk got no response')
-  return { requests, perSecond: requests / microseconds * 1e6, bytesPerAnswer: bytes / requests, latencyMs }
+  return { requests, perSecond: requests / microseconds * 1e6, bytesPerAnswer: bytes / requests, latencyMs, errors }
 }
 
 async function scriptOf (bench, name, text) {
