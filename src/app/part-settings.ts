@@ -23,7 +23,7 @@ export function parsedRequestCacheOf ({ cache }: Config): RequestVariantCache {
 export function knownRequestCacheOf ({ cache, http }: Config): KnownRequestCache | undefined {
   if (!http.fastPath) return undefined
   const maxBytes = Math.max(minKnownRequestBytes, cache.memory.maxMb * bytesPerMb * knownRequestShare)
-  return new ParsedRequestCache(maxBytes, key => key.length + knownRequestOverheadBytes)
+  return new ParsedRequestCache(maxBytes, key => 2 * key.length + knownRequestOverheadBytes)
 }
 
 /** Picks the settings that decide how reads are served. */

@@ -53,7 +53,7 @@ export function installParserBypass (server: Server, onUnsupported: () => void):
 
 /** Bytes that began between two requests, with the requests that began in them. */
 interface Span {
-  bytes: Buffer
+  readonly bytes: Buffer
   readonly requests: IncomingMessage[]
   onWhole?: DataListener
 }
@@ -104,19 +104,22 @@ export class BypassedConnection {
   }
 
   #parseTracked (chunk: Buffer): void {
-    const beginsBetweenRequests = this.#open === undefined
-    const span: Span = this.#open ?? { bytes: chunk, requests: [] }
-    if (!beginsBetweenRequests) span.bytes = Buffer.concat([span.bytes, chunk])
+    const open = this.#open
+    const span: Span = open === undefined
+      ? { bytes: chunk, requests: [] }
+      : { bytes: Buffer.concat([open.bytes, chunk]), requests: open.requests }
     this.#current = span
     this.#parse(chunk)
-    const isClosed = consistsOf(span.bytes, span.requests)
-    this.#isTracked = isClosed || span.bytes.length <= maxOpenBytes
-    this.#open = isClosed || !this.#isTracked ? undefined : span
-    // Copies the bytes of an open span, since a chunk pins the larger buffer that it was read into.
-    if (this.#open === span && beginsBetweenRequests) span.bytes = Buffer.from(chunk)
+    const rest = unfinishedPartOf(span)
+    const isBetweenRequests = rest?.bytes.length === 0
+    this.#isTracked = rest !== undefined && rest.bytes.length <= maxOpenBytes
+    // Copies the bytes, since a chunk pins the larger buffer that it was read into.
+    this.#open = rest === undefined || isBetweenRequests || !this.#isTracked
+      ? undefined
+      : { ...rest, bytes: Buffer.from(rest.bytes) }
     // Waits a tick, in which a request with a body is answered.
     process.nextTick(() => {
-      if (isClosed && beginsBetweenRequests && span.requests.length === 1) span.onWhole?.(chunk)
+      if (isBetweenRequests && open === undefined && span.requests.length === 1) span.onWhole?.(chunk)
       if (this.#current === span) this.#current = undefined
     })
   }
@@ -131,18 +134,22 @@ export class BypassedConnection {
 }
 
 /**
- * Returns true if bytes that began between two requests are these requests and nothing else. The parser ends a head at
- * the first empty line; line ends without a carriage return are not trusted.
+ * Returns the part of a span that may still become whole requests, without bytes where there is none; undefined if its
+ * bytes are not its requests. The parser ends a head at the first empty line; line ends without a carriage return are
+ * not trusted.
  */
-function consistsOf (bytes: Buffer, requests: readonly IncomingMessage[]): boolean {
+function unfinishedPartOf ({ bytes, requests }: Span): Span | undefined {
   let at = 0
-  for (const { complete, headers, method, url } of requests) {
+  for (const [nth, { complete, headers, method, url }] of requests.entries()) {
     const requestLine = `${method} ${url} HTTP/1.1\r\n`
-    const isFramedByLength = complete && headers['transfer-encoding'] === undefined
-    if (!isFramedByLength || bytes.toString('latin1', at, at + requestLine.length) !== requestLine) return false
+    const isFramedByLength = headers['transfer-encoding'] === undefined
+    if (!isFramedByLength || bytes.toString('latin1', at, at + requestLine.length) !== requestLine) return undefined
+    if (!complete) return { bytes: bytes.subarray(at), requests: requests.slice(nth) }
     const emptyLine = bytes.indexOf('\n\r\n', at)
-    if (emptyLine === -1 || bytes[emptyLine - 1] !== 13 || bytes.subarray(at, emptyLine).includes('\n\n')) return false
+    const isTrusted = bytes[emptyLine - 1] === 13 && !bytes.subarray(at, emptyLine).includes('\n\n')
+    if (emptyLine === -1 || !isTrusted) return undefined
     at = emptyLine + 3 + Number(headers['content-length'] ?? 0)
+    if (at > bytes.length) return undefined
   }
-  return requests.length > 0 && at === bytes.length
+  return { bytes: bytes.subarray(at), requests: [] }
 }

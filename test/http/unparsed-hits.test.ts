@@ -1,5 +1,9 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { EventEmitter, once } from 'node:events'
 import { connect, Socket } from 'node:net'
+import { setImmediate as turn } from 'node:timers/promises'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import t, { type Test } from 'tap'
 import { ParsedRequest } from '../../src/proxy/parsed-request.js'
 import { configSchema, type Config } from '../../src/config/schema.js'
@@ -122,6 +126,31 @@ t.test('a request inside the bytes of another is never served as that other one'
     const text = await runWireSession(varve.url, [...honest, during, { send: request }, { responses: 3 }, 'end'])
     const [first = ''] = text.split(/(?=HTTP\/1\.1 )/)
     t.equal(text, first.repeat(3), why)
+  }
+})
+
+t.test('an open connection retains none of the requests that it has sent', async t => {
+  setFlagsFromString('--expose-gc')
+  const collect = runInNewContext('gc') as () => void
+  const { varve } = await start(t)
+  const requests: Array<WeakRef<object>> = []
+  const see = (message: unknown): void => {
+    requests.push(new WeakRef((message as { readonly request: object }).request))
+  }
+  subscribe('http.server.request.start', see)
+  t.teardown(() => unsubscribe('http.server.request.start', see))
+  // The bypass cannot place the requests after an empty line, nor a head in pieces with what is before it.
+  for (const before of ['', '\r\n', get()]) {
+    requests.length = 0
+    let retained = NaN
+    const count = async (): Promise<void> => {
+      await turn()
+      collect()
+      retained = requests.filter(request => request.deref() !== undefined).length
+    }
+    const send = before + 'GET /x HTTP/1.1\r\nHost:\r\n\r\n'.repeat(100)
+    await runWireSession(varve.url, [{ send }, { send: 'GET /x' }, { responses: 100 }, count, 'end'])
+    t.ok(retained < 10, `${retained} of ${requests.length} requests`)
   }
 })
 
