@@ -1,3 +1,4 @@
+import { randomInt } from 'node:crypto'
 import { type Logger } from 'pino'
 import { type Flags, type LoadedConfig, loadConfig } from '../config/load.js'
 import { type Config } from '../config/schema.js'
@@ -84,7 +85,11 @@ export async function startServing (
   }
   // Seven hours of blocks: the README's examples keep working, and memory stays bounded.
   const { startSandbox } = await import('#sandbox')
-  const sandbox = await startSandbox({ windowBlocks: 100_000 })
+  const sandbox = await startSandbox({
+    windowBlocks: 100_000,
+    // Its ledger begins again at each start, which on one chain would contradict the position that the disk remembers.
+    ...(config.cache.disk.path !== null && { seed: randomInt(1, 1_000_000_000) })
+  })
   log.warn(
     { url: sandbox.url },
     'sandbox: serving made-up data of the embedded node, requested by --sandbox or VARVE_SANDBOX'

@@ -212,3 +212,24 @@ t.test('with an upstream nothing reports a sandbox', together(), async t => {
   t.same(JSON.parse((await sendRequest(varve.adminUrl, '/readyz')).body), { ready: true, level: 'green', degraded: [] })
   t.equal(await varve.metric('varve_sandbox'), 0)
 })
+
+t.test('after a restart on its disk tier a sandbox has one position, which is fresh', together(), async t => {
+  const flags = ['--sandbox', '--disk', join(t.testdir(), 'cache')]
+  const version = 'x-node-ledger-version'
+  const head = async (url: string, target: string): Promise<number> =>
+    Number((await sendRequest(url, target)).headers[version])
+  const first = await sandbox(t, flags)
+  const began = await head(first.url, '/v1')
+  await sendRequest(first.url, modules)
+  // The second sandbox must be behind for as long as the test takes.
+  await until(async () => await head(first.url, '/v1') > began + 200, 'the ledger has grown')
+  first.command.signal('SIGTERM')
+  t.equal(await first.command.code, 0)
+  const { url, adminUrl } = await sandbox(t, flags)
+  await sendRequest(url, modules)
+  const [before, hit, after] = [await head(url, '/v1'), await head(url, modules), await head(url, '/v1')]
+  t.ok(hit >= before && hit <= after, `${before}, ${hit}, ${after}`)
+  const { body } = await sendRequest(adminUrl, '/metrics')
+  t.match(body, /^varve_ledger_position_age_seconds \d/m)
+  t.match(body, /^varve_chain_resets_total 0$/m)
+})
