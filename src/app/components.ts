@@ -134,6 +134,7 @@ export function buildComponents (
   const cordons = new Cordons(hooks.cordoned)
   const localBuckets = hooks.buckets ?? new LocalBuckets(now)
   const redis = prepareRedis?.(config.cache.redis, {
+    maxEntryBytes: config.cache.maxEntryMb * bytesPerMb,
     rememberedUpstreams: () =>
       upstreamPool.upstreams.map(upstream => ({ url: upstream.client.url, isOnChain: () => upstream.isOnChain })),
     tracker,
@@ -165,6 +166,7 @@ export function buildComponents (
     now
   })
   const diskBackend = disk?.diskBackendOf(disk.folder, {
+    maxEntryBytes: config.cache.maxEntryMb * bytesPerMb,
     tracker,
     generations,
     metrics,

@@ -4,11 +4,13 @@ import { type Generations } from '../chain/generations.js'
 import { type Tracker } from '../chain/tracker.js'
 import { type Metrics } from '../metrics/metrics.js'
 import { type InFlightBytes } from '../upstreams/in-flight-bytes.js'
-import { type UsedFolder } from './local-disk-folder.js'
+import { withTimeout } from '../with-timeout.js'
+import { stopTimeoutMs, type UsedFolder } from './local-disk-folder.js'
 import { DiskGenerationSync } from './disk-generation-sync.js'
 
 /** Parts that the disk tier needs. */
 export interface DiskBackendOptions {
+  readonly maxEntryBytes: number
   readonly tracker: Tracker
   readonly generations: Generations
   readonly metrics: Metrics
@@ -40,7 +42,7 @@ const syncEveryMs = 500
 /** Builds the disk tier in a folder, and what keeps it true. */
 export function diskBackendOf (
   folder: UsedFolder,
-  { tracker, generations, metrics, inFlight, now, isAlone }: DiskBackendOptions
+  { maxEntryBytes, tracker, generations, metrics, inFlight, now, isAlone }: DiskBackendOptions
 ): DiskBackend {
   const { path, room, registry } = folder
   const { isShared } = room
@@ -54,12 +56,14 @@ export function diskBackendOf (
   const tier = new DiskTier({
     files: new DiskFiles({
       path,
+      maxEntryBytes,
       wallClockMs,
       onError: operation => {
         metrics.diskFailed(operation)
       }
     }),
     room,
+    maxEntryBytes,
     metrics,
     holdQueued: buffer => inFlight.holdQueued(buffer),
     now,
@@ -90,8 +94,12 @@ export function diskBackendOf (
       await saver.sync()
     },
     stop: async () => {
-      await saver.stop()
-      await folder.stop()
+      await withTimeout(
+        stopTimeoutMs,
+        saver.stop().then(async () => {
+          await folder.stop()
+        })
+      )
     }
   }
 }

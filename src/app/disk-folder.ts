@@ -1,14 +1,29 @@
-import { existsSync } from 'node:fs'
-import { type FileHandle, mkdir, open, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { existsSync, type Stats } from 'node:fs'
+import { type FileHandle, lstat, open, readdir, rm, unlink, writeFile } from 'node:fs/promises'
 import { connect, createServer, type Server } from 'node:net'
 import { join } from 'node:path'
 import { type Logger } from 'pino'
-import { type DiskSize } from '../cache/disk-files.js'
+import {
+  appendFlags,
+  type DiskSize,
+  isAbsent,
+  makeFolder,
+  readState,
+  temporaryName,
+  writeFlags
+} from '../cache/disk-files.js'
 import { decodeWithChecksum } from '../cluster/checksummed-json.js'
 import { DiskGenerationRegistry, setAside } from '../cluster/disk-generation-registry.js'
 import { type Metrics } from '../metrics/metrics.js'
 
 const descriptorsPath = '/proc/self/fd'
+// An empty file whose name marks a folder as varve's, so that no half-written mark can exist.
+const mark = 'varve-cache'
+// Every folder of ext4 that is a file system of its own has this.
+const emptyVolume = 'lost+found'
+const neededFolders = ['tmp', 'entries', 'generations'] as const
+const ownFolders = [...neededFolders, 'set-aside'] as const
+const ownNames: ReadonlySet<string> = new Set([...ownFolders, 'lock', 'size'])
 
 /** Hold on a folder, given up by closing it. */
 interface FolderLock {
@@ -18,9 +33,12 @@ interface FolderLock {
 /** Folder of a disk tier that this process may use alone. */
 export interface OpenFolder {
   readonly path: string
-  readonly lock: FolderLock
   readonly registry: DiskGenerationRegistry
   readonly knownSize: DiskSize | undefined
+  /** Makes the folder and its lock again if a part of it was removed; returns true then. */
+  remake(): Promise<boolean>
+  /** Gives the folder up. */
+  close(): Promise<void>
 }
 
 /**
@@ -33,16 +51,26 @@ export async function openFolder (path: string, log: Logger, metrics: Metrics): 
     log.warn({ name }, 'unreadable file in cache.disk.path: set aside')
   }
   try {
-    await makeFolder(path)
-    await makeFolder(join(path, 'tmp'))
-    const lock = await lockFolder(path)
+    let lock = await makeAndLock(path, onSetAside)
     try {
-      await prepareFolder(path, onSetAside)
       return {
         path,
-        lock,
         registry: await DiskGenerationRegistry.open(path, onSetAside),
-        knownSize: await readSize(path)
+        knownSize: await readSize(path),
+        remake: async () => {
+          const found = await Promise.all(
+            [mark, 'lock', ...neededFolders].map(async name => await statsOf(join(path, name)))
+          )
+          if (!found.includes(undefined)) return false
+          // Closes first, because a server that closes removes the name of its socket.
+          await lock.close()
+          lock = await makeAndLock(path, onSetAside, true)
+          log.warn({ path }, 'cache.disk.path was removed: made again')
+          return true
+        },
+        close: async () => {
+          await lock.close()
+        }
       }
     } catch (error) {
       await lock.close()
@@ -53,23 +81,86 @@ export async function openFolder (path: string, log: Logger, metrics: Metrics): 
   }
 }
 
-async function prepareFolder (path: string, onSetAside: (name: string) => void): Promise<void> {
-  // Removes files that a killed process left behind.
-  for (const name of await readdir(join(path, 'tmp'))) await rm(join(path, 'tmp', name), { recursive: true })
-  await writeFile(join(path, 'tmp', 'probe'), '')
-  await rm(join(path, 'tmp', 'probe'))
-  for (const name of ['entries', 'generations']) {
-    const found = await stat(join(path, name)).catch(() => undefined)
-    if (found?.isDirectory() === false) onSetAside(await setAside(path, name))
-    await makeFolder(join(path, name))
+async function makeAndLock (
+  path: string,
+  onSetAside: (name: string) => void,
+  isRemade = false
+): Promise<FolderLock> {
+  await makeFolder(path)
+  await requireOwnFolder(path, isRemade)
+  await writeFile(join(path, mark), '', { flag: appendFlags })
+  const lock = await lockFolder(path)
+  try {
+    await prepareFolder(path, onSetAside)
+    return lock
+  } catch (error) {
+    await lock.close()
+    throw error
   }
 }
 
-// Makes one level: in some file systems Node.js never ends making several.
-async function makeFolder (path: string): Promise<void> {
-  await mkdir(path).catch((error: NodeJS.ErrnoException) => {
-    if (error.code !== 'EEXIST') throw error
+/**
+ * Throws for a folder that has files and is not varve's, because varve removes files in its own, and for a link that
+ * would lead out of it. One that was varve's a moment ago may have lost its mark before its other files.
+ */
+export async function requireOwnFolder (path: string, isRemade = false): Promise<void> {
+  const names = await readdir(path)
+  const first = names.find(name => name !== emptyVolume && !(isRemade && ownNames.has(name)))
+  if (first !== undefined && !names.includes(mark) && !await isOfEarlierRelease(path)) {
+    throw new Error(
+      `it holds files that are not varve's, such as ${JSON.stringify(first)}: give varve an empty folder or a new one`
+    )
+  }
+  for (const name of ownFolders) {
+    const link = (await statsOf(join(path, name)))?.isSymbolicLink() === true
+      ? name
+      : name === 'entries'
+      ? await linkAmongFolders(path, name)
+      : undefined
+    if (link !== undefined) {
+      throw new Error(
+        `${JSON.stringify(link)} in it is a symbolic link, and varve follows none in its folder: remove it`
+      )
+    }
+  }
+}
+
+/** Finds a link where the three levels of folders above entries belong; lists no entries, which are far more. */
+async function linkAmongFolders (path: string, name: string, level = 1): Promise<string | undefined> {
+  for (const each of await readdir(join(path, name), { withFileTypes: true }).catch(() => [])) {
+    const inner = join(name, each.name)
+    if (each.isSymbolicLink()) return inner
+    const link = each.isDirectory() && level < 3 ? await linkAmongFolders(path, inner, level + 1) : undefined
+    if (link !== undefined) return link
+  }
+  return undefined
+}
+
+// Earlier releases wrote no mark.
+async function isOfEarlierRelease (path: string): Promise<boolean> {
+  const found = await Promise.all(['entries', 'generations'].map(async name => await statsOf(join(path, name))))
+  return found.every(each => each?.isDirectory() === true)
+}
+
+/** Returns the stats of a file without following a link; undefined if there is none. */
+async function statsOf (path: string): Promise<Stats | undefined> {
+  return await lstat(path).catch((error: unknown) => {
+    if (!isAbsent(error)) throw error
+    return undefined
   })
+}
+
+async function prepareFolder (path: string, onSetAside: (name: string) => void): Promise<void> {
+  for (const name of neededFolders) {
+    if ((await statsOf(join(path, name)))?.isDirectory() === false) onSetAside(await setAside(path, name))
+    await makeFolder(join(path, name))
+  }
+  // Removes files that a killed process left behind; a folder of that name fails and stays.
+  for (const name of await readdir(join(path, 'tmp'))) {
+    if (temporaryName.test(name)) await unlink(join(path, 'tmp', name)).catch(() => {})
+  }
+  await writeFile(join(path, 'tmp', 'probe'), '', { flag: writeFlags })
+  await unlink(join(path, 'tmp', 'probe'))
 }
 
 /** Listens on a socket in the folder: the system closes it with the process, however the process ends. */
@@ -144,7 +235,7 @@ async function ownerOf (socket: string): Promise<string | undefined> {
 
 /** Returns the size of a tier as its folder last recorded it; undefined without a readable record. */
 export async function readSize (path: string): Promise<DiskSize | undefined> {
-  const value = decodeWithChecksum(await readFile(join(path, 'size'), 'utf8').catch(() => undefined))
+  const value = decodeWithChecksum(await readState(join(path, 'size')))
   const { bytes, entries } = (value ?? {}) as Partial<DiskSize>
   return typeof bytes === 'number' && typeof entries === 'number' ? { bytes, entries } : undefined
 }

@@ -1,6 +1,6 @@
 import { access, constants, rm, stat, statfs, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { ownerOfFolder, readSize } from './disk-folder.js'
+import { ownerOfFolder, readSize, requireOwnFolder } from './disk-folder.js'
 
 /** Facts about the folder of a disk tier that an operator checks before the first start. */
 export interface DiskFolderFacts {
@@ -38,6 +38,7 @@ async function stateOf (path: string): Promise<DiskFolderFacts['state']> {
     await access(dirname(path), constants.W_OK)
     return 'new'
   }
+  await requireOwnFolder(path)
   // A file system that is mounted read-only shows it at a write.
   const probe = join(path, `check-${process.pid}`)
   await writeFile(probe, '')

@@ -1,6 +1,6 @@
 import { readdir, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { temporaryPrefixOf } from '../cache/disk-files.js'
+import { temporaryName, temporaryPrefixOf, writeFlags } from '../cache/disk-files.js'
 import { DiskEvictor, type DiskRoom } from '../cache/disk-evictor.js'
 import { encodeWithChecksum } from '../cluster/checksummed-json.js'
 import { type FolderRegistry } from '../cluster/disk-generations.js'
@@ -20,6 +20,8 @@ export interface UsedFolder {
 
 const bytesPerGb = 1024 ** 3
 const saveSizeEveryMs = 500
+/** A disk that hangs holds a stop no longer. */
+export const stopTimeoutMs = 2000
 
 /** Folder that this process has locked: it counts the files, evicts, and makes every change of the records. */
 export class LocalDiskFolder implements UsedFolder {
@@ -66,23 +68,28 @@ export class LocalDiskFolder implements UsedFolder {
     await this.#counting
     await this.#saving
     await this.#saveSize()
-    await this.#open.lock.close()
+    await this.#open.close()
   }
 
   /** Removes what a killed process of this folder was writing. */
   async removeTemporaryFilesOf (pid: number): Promise<void> {
     const folder = join(this.path, 'tmp')
     for (const name of await readdir(folder)) {
-      if (name.startsWith(temporaryPrefixOf(pid))) await rm(join(folder, name), { force: true })
+      if (!name.startsWith(temporaryPrefixOf(pid)) || !temporaryName.test(name)) continue
+      await rm(join(folder, name), { force: true })
     }
   }
 
   async #saveSize (): Promise<void> {
-    const { size } = this.room
-    if (size === undefined || size.bytes === this.#savedBytes) return
     const temporary = join(this.path, 'tmp', 'size')
     try {
-      await writeFile(temporary, encodeWithChecksum(size))
+      if (await this.#open.remake()) {
+        this.#savedBytes = undefined
+        this.#counting = this.room.count()
+      }
+      const { size } = this.room
+      if (size === undefined || size.bytes === this.#savedBytes) return
+      await writeFile(temporary, encodeWithChecksum(size), { flag: writeFlags })
       await rename(temporary, join(this.path, 'size'))
       this.#savedBytes = size.bytes
     } catch {

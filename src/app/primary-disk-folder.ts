@@ -1,7 +1,8 @@
 import { type TierStatus } from '../cache/tier.js'
 import { type DiskChange } from '../cluster/disk-generations.js'
 import { type FolderSize, type FolderState, type ToPrimary, type ToWorker } from '../workers/messages.js'
-import { type LocalDiskFolder } from './local-disk-folder.js'
+import { withTimeout } from '../with-timeout.js'
+import { type LocalDiskFolder, stopTimeoutMs } from './local-disk-folder.js'
 
 type ChangeRequest = Extract<ToPrimary, { kind: 'disk_change' }>
 
@@ -70,8 +71,12 @@ export class PrimaryDiskFolder {
 
   async stop (): Promise<void> {
     clearInterval(this.#timer)
-    await this.#changing
-    await this.#folder.stop()
+    await withTimeout(
+      stopTimeoutMs,
+      this.#changing.then(async () => {
+        await this.#folder.stop()
+      })
+    )
   }
 
   async #make ({ kind, chain, known }: DiskChange): Promise<boolean> {

@@ -29,6 +29,7 @@ type RedisConfig = Config['cache']['redis']
 
 /** Parts that the Redis backend needs. */
 export interface RedisBackendOptions {
+  readonly maxEntryBytes: number
   readonly rememberedUpstreams: () => readonly RememberedUpstream[]
   readonly tracker: Tracker
   readonly releases: UpstreamSoftwareReleases
@@ -103,7 +104,7 @@ interface BackendParts {
 
 function redisBackendOf (
   { keyPrefix, ttlSeconds }: RedisConfig,
-  { tracker, metrics, now, log, releases, localBuckets, inFlight }: RedisBackendOptions,
+  { maxEntryBytes, tracker, metrics, now, log, releases, localBuckets, inFlight }: RedisBackendOptions,
   { link, prefix, keys, registry, news, generations, invalidator }: BackendParts
 ): RedisBackend {
   const settingsCheck = new RedisSettingsCheck(link)
@@ -112,6 +113,7 @@ function redisBackendOf (
   const tier = new RedisTier(link, {
     keyPrefix,
     ttlSeconds,
+    maxEntryBytes,
     metrics,
     inFlight,
     now,

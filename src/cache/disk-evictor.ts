@@ -1,7 +1,7 @@
 import { type Dirent, type Stats } from 'node:fs'
-import { readdir, rmdir, stat, unlink } from 'node:fs/promises'
+import { lstat, readdir, rmdir, unlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { blockBytes, type DiskSize, indexSuffix, isAbsent } from './disk-files.js'
+import { blockBytes, type DiskSize, entryFileName, entryFolderNames, indexSuffix, isAbsent } from './disk-files.js'
 
 /** Room on the disk that the tier may use. */
 export interface DiskRoom {
@@ -157,8 +157,8 @@ export class DiskEvictor implements DiskRoom {
   /** Lists the folders that hold files, in an order that starts at another place each time; removes empty ones. */
   async *#folders (): AsyncGenerator<readonly SizedFile[]> {
     for (const space of await this.#foldersIn(this.#entriesPath)) {
-      for (const upper of rotated(await this.#foldersIn(space))) {
-        for (const folder of rotated(await this.#foldersIn(upper))) {
+      for (const upper of rotated(await this.#foldersIn(space, entryFolderNames.upper))) {
+        for (const folder of rotated(await this.#foldersIn(upper, entryFolderNames.lower))) {
           if (this.#isClosed) return
           yield await this.#filesIn(folder)
         }
@@ -166,17 +166,19 @@ export class DiskEvictor implements DiskRoom {
     }
   }
 
-  async #foldersIn (path: string): Promise<string[]> {
-    return (await this.#list(path)).filter(each => each.isDirectory()).map(({ name }) => join(path, name))
+  async #foldersIn (path: string, names = /^/): Promise<string[]> {
+    const found = (await this.#list(path)).filter(each => each.isDirectory() && names.test(each.name))
+    return found.map(({ name }) => join(path, name))
   }
 
   async #filesIn (folder: string): Promise<SizedFile[]> {
     const listed = await this.#list(folder)
     if (listed.length === 0) await this.#removeIfEmpty(folder)
     const files: SizedFile[] = []
-    for (const { name } of listed) {
+    // Removes only what varve has written.
+    for (const { name } of listed.filter(({ name }) => entryFileName.test(name))) {
       const path = join(folder, name)
-      const found = await this.#attempt<Stats | undefined>(async () => await stat(path), undefined)
+      const found = await this.#attempt<Stats | undefined>(async () => await lstat(path), undefined)
       if (found?.isFile() === true) {
         files.push({ path, bytes: found.blocks * 512, isIndex: name.endsWith(indexSuffix), usedAtMs: found.mtimeMs })
       }

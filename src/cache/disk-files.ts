@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
-import { appendFile, mkdir, open, rename, rm, stat, unlink, writeFile } from 'node:fs/promises'
+import { constants } from 'node:fs'
+import { appendFile, type FileHandle, lstat, mkdir, open, rename, rm, unlink, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { withTimeout } from '../with-timeout.js'
 
@@ -19,6 +20,8 @@ export interface DiskSize {
 export interface DiskFilesOptions {
   /** Folder of the tier; it exists, and has a folder `tmp`. */
   readonly path: string
+  /** Body of the longest entry; a file that no such entry needs is not read. */
+  readonly maxEntryBytes: number
   readonly wallClockMs: () => number
   readonly onError: (operation: DiskOperation) => void
 }
@@ -37,6 +40,25 @@ export const blockBytes = 4096
 /** Names with this prefix are indexes, and their files have the suffix. */
 export const indexPrefix = 'index '
 export const indexSuffix = '.index'
+/** Names of the files that hold entries and indexes, and of their two levels of folders. */
+export const entryFileName = /^[0-9a-f]{37}(?:\.index)?$/
+export const entryFolderNames = { upper: /^[0-9a-f]$/, lower: /^[0-9a-f]{2}$/ } as const
+/** Names of all files that varve writes to `tmp`. */
+export const temporaryName = /^(?:\d+-\d+|\d+\.\d+|size|probe)$/
+// The six texts of an entry and its numbers.
+const mostBytesBesideBody = 6 * 65_537 + 256
+// A pipe would block a thread of Node.js for ever, and a link may lead out of the folder.
+const cautious = constants.O_NONBLOCK | constants.O_NOFOLLOW
+const readFlags = constants.O_RDONLY | cautious
+/** Flags to append to a file, and to write one, whose name may be a link or a pipe. */
+export const appendFlags = constants.O_WRONLY | constants.O_CREAT | constants.O_APPEND | cautious
+export const writeFlags = constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC | cautious
+// Errors of a link, a socket, a pipe and a folder.
+const foreignKinds: ReadonlySet<unknown> = new Set(['ELOOP', 'ENXIO', 'ESPIPE', 'EISDIR'])
+// Stands for a file that is not varve's: neither a record nor an index.
+const damage = Buffer.from([0])
+// The state of a chain takes a few kB.
+const mostStateBytes = 1_048_576
 
 /** Error for a look-up that the disk does not get to in time. */
 class DiskBusyError extends Error {}
@@ -94,7 +116,7 @@ export class DiskFiles {
     const temporary = join(this.#options.path, 'tmp', `${temporaryPrefixOf(process.pid)}${++this.#temporary}`)
     return await this.#counted('write', async () => {
       try {
-        await writeFile(temporary, bytes)
+        await writeFile(temporary, bytes, { flag: writeFlags })
         // Entries with a lifetime are written again and again, and must not count more than once.
         const replaced = await sizeOf(path)
         const folders = await inFolderOf(path, async () => {
@@ -116,7 +138,7 @@ export class DiskFiles {
     const path = this.pathOf(space, name)
     return await this.#counted('write', async () =>
       await inFolderOf(path, async () => {
-        await appendFile(path, bytes)
+        await appendFile(path, bytes, { flag: appendFlags })
       }))
   }
 
@@ -125,7 +147,7 @@ export class DiskFiles {
     const path = this.pathOf(space, name)
     return await this.#counted('remove', async () => {
       try {
-        const { size } = await stat(path)
+        const { size } = await lstat(path)
         await unlink(path)
         await syncFolder(dirname(path))
         return bytesOnDisk(size)
@@ -157,7 +179,15 @@ export class DiskFiles {
   }
 
   async #readNow (path: string): Promise<Buffer> {
-    const file = await open(path, 'r')
+    try {
+      return await this.#readWhole(await open(path, readFlags))
+    } catch (error) {
+      if (foreignKinds.has((error as NodeJS.ErrnoException).code)) return damage
+      throw error
+    }
+  }
+
+  async #readWhole (file: FileHandle): Promise<Buffer> {
     try {
       const start = Buffer.allocUnsafe(readAheadBytes)
       const { bytesRead } = await file.read(start, 0, readAheadBytes, 0)
@@ -166,7 +196,7 @@ export class DiskFiles {
       file.utimes(nowSeconds, nowSeconds).catch(() => {})
       if (bytesRead < readAheadBytes) return start.subarray(0, bytesRead)
       // Reads from the start again: a read at a position does not move the file's own.
-      return await file.readFile()
+      return await readRegular(file, this.#options.maxEntryBytes + mostBytesBesideBody) ?? damage
     } finally {
       await file.close()
     }
@@ -196,14 +226,24 @@ async function inFolderOf (path: string, action: () => Promise<void>, made = 0):
   } catch (error) {
     if (!isAbsent(error) || made === mostFolders) throw error
   }
-  await mkdir(dirname(path), { recursive: true })
+  // Only below `entries`: a folder that was removed gets its mark and its lock first.
+  const lower = dirname(path)
+  const upper = dirname(lower)
+  for (const folder of [dirname(upper), upper, lower]) await makeFolder(folder)
   return await inFolderOf(path, action, made + 1)
+}
+
+/** Makes a folder unless it exists; one level, because in some file systems Node.js never ends making several. */
+export async function makeFolder (path: string): Promise<void> {
+  await mkdir(path).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EEXIST') throw error
+  })
 }
 
 /** Returns the size of a file; undefined if there is none. */
 async function sizeOf (path: string): Promise<number | undefined> {
   try {
-    return (await stat(path)).size
+    return (await lstat(path)).size
   } catch (error) {
     if (isAbsent(error)) return undefined
     throw error
@@ -213,6 +253,26 @@ async function sizeOf (path: string): Promise<number | undefined> {
 /** Returns the bytes that a file of a size needs on the disk: whole blocks. */
 export function bytesOnDisk (size: number): number {
   return Math.ceil(size / blockBytes) * blockBytes
+}
+
+/** Returns the contents of a file; undefined for one that is too long, or no regular file. */
+async function readRegular (file: FileHandle, maxBytes: number): Promise<Buffer | undefined> {
+  const found = await file.stat()
+  return found.isFile() && found.size <= maxBytes ? await file.readFile() : undefined
+}
+
+/** Reads a small file of text beside the entries; undefined if it is none. */
+export async function readState (path: string): Promise<string | undefined> {
+  try {
+    const file = await open(path, readFlags)
+    try {
+      return (await readRegular(file, mostStateBytes))?.toString()
+    } finally {
+      await file.close()
+    }
+  } catch {
+    return undefined
+  }
 }
 
 /** Makes the names in a folder survive a power loss. */

@@ -29,7 +29,12 @@ export async function encodeRecord (stored: StoredEntry, ttlMs: number, nowMs: n
  * Decodes a file of the disk tier (law 13: what was stored elsewhere is checked before it is trusted). Undefined means
  * expired, or another form; damage throws a CorruptEntryError.
  */
-export async function decodeRecord (key: string, record: Buffer, nowMs: number): Promise<FoundEntry | undefined> {
+export async function decodeRecord (
+  key: string,
+  record: Buffer,
+  maxEntryBytes: number,
+  nowMs: number
+): Promise<FoundEntry | undefined> {
   if (record.length < valueAt || !record.subarray(0, magic.length).equals(magic)) {
     throw new CorruptEntryError('no record')
   }
@@ -39,7 +44,7 @@ export async function decodeRecord (key: string, record: Buffer, nowMs: number):
   const ttlMs = end === never ? Infinity : Number(end) - nowMs
   const isFromAhead = Number(record.readBigUInt64BE(writtenAt)) > nowMs + clockToleranceMs
   if (ttlMs <= 0 || (ttlMs < Infinity && isFromAhead)) return undefined
-  return { stored: await decodeEntry(key, record.subarray(valueAt)), ttlMs }
+  return { stored: await decodeEntry(key, record.subarray(valueAt), maxEntryBytes), ttlMs }
 }
 
 function checksumOf (record: Buffer): number {

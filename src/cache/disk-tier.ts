@@ -6,7 +6,7 @@ import { DiskIntervalIndex, type DiskInterval } from './disk-interval-index.js'
 import { decodeRecord, encodeRecord } from './disk-record.js'
 import { addKnownStreams } from './redis-invalidation-targets.js'
 import { invalidates, type Invalidation } from './invalidation.js'
-import { type StoredEntry } from './entry-codec.js'
+import { LargeEntryError, type StoredEntry } from './entry-codec.js'
 import {
   type FoundEntry,
   type EntrySelector,
@@ -22,6 +22,8 @@ import { type HeldBytes, WriteQueue } from './write-queue.js'
 export interface DiskTierOptions {
   readonly files: DiskFiles
   readonly room: DiskRoom
+  /** A longer body is a miss. */
+  readonly maxEntryBytes: number
   readonly metrics: Pick<TierMetrics, 'wrote' | 'foundCorrupt'> & { dropped(): void }
   /** Holds the body of a write in the budget for bytes outside the cache; undefined if no room is left. */
   readonly holdQueued: (buffer: ArrayBufferLike) => HeldBytes | undefined
@@ -237,13 +239,13 @@ export class DiskTier implements LowerTier, OwnTier {
   }
 
   async #read (space: string, key: string): Promise<FoundEntry | undefined> {
-    const { files, metrics, wallClockMs } = this.#options
+    const { files, metrics, maxEntryBytes, wallClockMs } = this.#options
     const record = await files.read(space, key)
     if (record === undefined) return undefined
     try {
-      return await decodeRecord(key, record, wallClockMs())
-    } catch {
-      metrics.foundCorrupt()
+      return await decodeRecord(key, record, maxEntryBytes, wallClockMs())
+    } catch (error) {
+      if (!(error instanceof LargeEntryError)) metrics.foundCorrupt()
       await this.#remove(space, key)
       return undefined
     }

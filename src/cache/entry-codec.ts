@@ -35,6 +35,9 @@ const flags = { deflated: 1, range: 2, lowestVersion: 4, release: 8, cursor: 16,
  */
 export class CorruptEntryError extends Error {}
 
+/** Error for a value whose body is longer than an entry may be here, as after a change of `cache.maxEntryMb`. */
+export class LargeEntryError extends CorruptEntryError {}
+
 /** Encodes an entry as one binary value; README.md has the layout. */
 export async function encodeEntry (stored: StoredEntry): Promise<Buffer> {
   const { body, stamped: { position, family }, validity, lowestVersion, release, cursor, gasUsed } = stored
@@ -69,9 +72,9 @@ export async function encodeEntry (stored: StoredEntry): Promise<Buffer> {
 
 /**
  * Decodes a value and verifies it (law 13: what was stored elsewhere is checked before it is trusted); any mismatch
- * throws a CorruptEntryError.
+ * throws a CorruptEntryError, and a body above `maxBytes` a LargeEntryError.
  */
-export async function decodeEntry (key: string, value: Buffer): Promise<StoredEntry> {
+export async function decodeEntry (key: string, value: Buffer, maxBytes = Infinity): Promise<StoredEntry> {
   if (value.length < contentAt || !value.subarray(0, checksumAt).equals(magic)) {
     throw new CorruptEntryError('another form')
   }
@@ -80,13 +83,13 @@ export async function decodeEntry (key: string, value: Buffer): Promise<StoredEn
   const reader = new ByteReader(content)
   if (!reader.bytes(digestLength).equals(digestOf(key))) throw new CorruptEntryError('another key')
   try {
-    return await readContent(key, reader)
+    return await readContent(key, reader, maxBytes)
   } catch (error) {
     throw error instanceof CorruptEntryError ? error : new CorruptEntryError('unreadable', { cause: error })
   }
 }
 
-async function readContent (key: string, reader: ByteReader): Promise<StoredEntry> {
+async function readContent (key: string, reader: ByteReader, maxBytes: number): Promise<StoredEntry> {
   const status = reader.u16()
   if (status !== 200 && status !== 404) throw new CorruptEntryError('no such status')
   const flagBits = reader.u8()
@@ -107,6 +110,8 @@ async function readContent (key: string, reader: ByteReader): Promise<StoredEntr
   const cursor = flagBits & flags.cursor ? reader.text() : undefined
   const gasUsed = flagBits & flags.gasUsed ? reader.text() : undefined
   const length = reader.u32()
+  // Looks before it inflates: 390 KB may claim to be a gigabyte.
+  if (length > maxBytes) throw new LargeEntryError('too long')
   const packed = reader.rest()
   const body = flagBits & flags.deflated ? await promisify(inflateRaw)(packed, { maxOutputLength: length }) : packed
   // These texts become headers; an invalid one would fail every response that carries it.

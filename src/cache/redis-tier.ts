@@ -5,7 +5,7 @@ import { withTimeout } from '../with-timeout.js'
 import { RedisBlockIndex } from './redis-block-index.js'
 import { RedisPageIndex } from './redis-page-index.js'
 import { addKnownStreams, locateEntries } from './redis-invalidation-targets.js'
-import { decodeEntry, encodeEntry, entryFormat, type StoredEntry } from './entry-codec.js'
+import { decodeEntry, encodeEntry, entryFormat, LargeEntryError, type StoredEntry } from './entry-codec.js'
 import { invalidates, type Invalidation } from './invalidation.js'
 import { RecentPuts } from './recent-puts.js'
 import {
@@ -30,6 +30,8 @@ export interface WriteBudget {
 export interface RedisTierOptions {
   readonly keyPrefix: string
   readonly ttlSeconds: number
+  /** A longer body is a miss. */
+  readonly maxEntryBytes: number
   readonly metrics: Pick<TierMetrics, 'wrote' | 'foundCorrupt'>
   readonly inFlight: WriteBudget
   readonly now: () => number
@@ -217,10 +219,11 @@ export class RedisTier implements LowerTier {
     // trip.
     const [value, ttlMs] = await Promise.all([client.getBuffer(this.#prefix + key), client.pttl(this.#prefix + key)])
     if (value === null || ttlMs === -2) return undefined
+    const { ttlSeconds, maxEntryBytes, metrics } = this.#options
     try {
-      return { stored: await decodeEntry(key, value), ttlMs: ttlMs < 0 ? this.#options.ttlSeconds * 1000 : ttlMs }
-    } catch {
-      this.#options.metrics.foundCorrupt()
+      return { stored: await decodeEntry(key, value, maxEntryBytes), ttlMs: ttlMs < 0 ? ttlSeconds * 1000 : ttlMs }
+    } catch (error) {
+      if (!(error instanceof LargeEntryError)) metrics.foundCorrupt()
       return undefined
     }
   }

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
-import { mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises'
+import { mkdir, open, readdir, rename, rm, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
+import { readState, writeFlags } from '../cache/disk-files.js'
 import { type ChainGeneration } from '../chain/tracker.js'
 import { type RegisteredGenerations } from '../chain/generation-registry.js'
 import { type GenerationRecord, type UpstreamChain } from '../chain/generation-record.js'
@@ -12,6 +13,8 @@ import { parseGeneration } from './parse-replica-records.js'
 const maxGenerations = 4
 // Damaged records that stay for an operator to look at.
 const maxSetAside = 8
+const recordName = /^\d+\.\d+$/
+const setAsideName = /^\d{8}-unreadable-/
 
 /** Generations of each chain in the folder of the disk tier: a file each, with anchors, head and space of entries. */
 export class DiskGenerationRegistry implements FolderRegistry {
@@ -28,8 +31,8 @@ export class DiskGenerationRegistry implements FolderRegistry {
     const registry = new DiskGenerationRegistry(path)
     const records: DiskGeneration[] = []
     await mkdir(registry.#folder, { recursive: true })
-    for (const name of await readdir(registry.#folder)) {
-      const record = parseRecord(name, await readFile(join(registry.#folder, name), 'utf8').catch(() => undefined))
+    for (const name of (await readdir(registry.#folder)).filter(name => recordName.test(name))) {
+      const record = parseRecord(name, await readState(join(registry.#folder, name)))
       if (record === undefined) onSetAside(await setAside(path, join('generations', name)))
       else {
         records.push(record)
@@ -87,9 +90,10 @@ export class DiskGenerationRegistry implements FolderRegistry {
 export async function setAside (path: string, name: string): Promise<string> {
   const folder = join(path, 'set-aside')
   await mkdir(folder, { recursive: true })
-  const others = (await readdir(folder)).sort()
+  const others = (await readdir(folder)).filter(name => setAsideName.test(name)).sort()
   for (const old of others.slice(0, Math.max(0, others.length - maxSetAside + 1))) {
-    await rm(join(folder, old), { recursive: true, force: true })
+    // Only a file is varve's; a folder stays.
+    await unlink(join(folder, old)).catch(() => {})
   }
   const last = Number(others.at(-1)?.split('-')[0] ?? 0)
   const to = `${String(last + 1).padStart(8, '0')}-unreadable-${name.replaceAll(/[^A-Za-z0-9.]/g, '-')}`
@@ -100,7 +104,7 @@ export async function setAside (path: string, name: string): Promise<string> {
 /** Writes a small file that survives a power loss once it resolves. */
 export async function writeDurably (folder: string, name: string, text: string): Promise<void> {
   const temporary = join(folder, '..', 'tmp', name)
-  const file = await open(temporary, 'w')
+  const file = await open(temporary, writeFlags)
   try {
     await file.writeFile(text)
     await file.sync()

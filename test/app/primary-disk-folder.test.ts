@@ -63,8 +63,9 @@ async function shared (t: Test): Promise<{ path: string, folder: PrimaryDiskFold
 function tierOf ({ path, room }: WorkerDiskFolder): DiskTier {
   const wallClockMs = (): number => Date.now()
   return new DiskTier({
-    files: new DiskFiles({ path, wallClockMs, onError: () => {} }),
+    files: new DiskFiles({ path, maxEntryBytes: Infinity, wallClockMs, onError: () => {} }),
     room,
+    maxEntryBytes: Infinity,
     metrics: { wrote: () => {}, foundCorrupt: () => {}, dropped: () => {} },
     holdQueued: () => ({ release: () => {} }),
     now: wallClockMs,

@@ -72,7 +72,7 @@ t.test('eviction compares many files, counts no index as an entry, and stops in 
   for (let at = 0; at < 600; at++) {
     const folder = join(path, 'entries', 'space', `${at % 2}`, `${at % 10}0`)
     await mkdir(folder, { recursive: true })
-    const file = join(folder, `${at}${at % 2 === 0 ? '.index' : ''}`)
+    const file = join(folder, `${`${at}`.padStart(37, '0')}${at % 2 === 0 ? '.index' : ''}`)
     await writeFile(file, 'x')
     await utimes(file, at, at)
   }

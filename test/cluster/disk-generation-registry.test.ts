@@ -73,7 +73,7 @@ t.test('damaged records are set aside under a name that says so, a few at most; 
   const text = await readFile(join(path, 'generations', '4.5'), 'utf8')
   await writeFile(join(path, 'generations', '4.5'), text.replace('a', 'b'))
   await writeFile(join(path, 'generations', '4.4'), '')
-  for (let at = 0; at < 10; at++) await writeFile(join(path, 'generations', `junk-${at}`), text)
+  for (let at = 0; at < 10; at++) await writeFile(join(path, 'generations', `8.${at}`), text)
   const aside: string[] = []
   const next = await DiskGenerationRegistry.open(path, name => aside.push(name))
   t.same([...(await next.read(4)).generations.keys()], [2, 3])

@@ -25,7 +25,8 @@ export async function openDiskTier (t: Test, path: string, maxBytes: number): Pr
   const now = (): number => performance.now()
   const opened = { counts, space: 'space', clockMs: 0 }
   const wallClockMs = (): number => performance.timeOrigin + now() + opened.clockMs
-  const files = new DiskFiles({ path, wallClockMs, onError: operation => counts.failed.push(operation) })
+  const maxEntryBytes = 8 * 1024 * 1024
+  const files = new DiskFiles({ path, maxEntryBytes, wallClockMs, onError: operation => counts.failed.push(operation) })
   const evictor = new DiskEvictor({
     path,
     maxBytes,
@@ -39,6 +40,7 @@ export async function openDiskTier (t: Test, path: string, maxBytes: number): Pr
   const tier = new DiskTier({
     files,
     room: evictor,
+    maxEntryBytes,
     metrics: {
       wrote: () => {
         counts.written++

@@ -43,6 +43,7 @@ export async function openRedisTier (
   const store = new RedisTier(link, {
     keyPrefix: 'varve',
     ttlSeconds: 1000,
+    maxEntryBytes: Infinity,
     metrics: {
       wrote: () => {
         counts.written++
