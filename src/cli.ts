@@ -35,9 +35,7 @@ try {
         listener('exception', error)
       })
     },
-    exit: code => {
-      process.exit(code)
-    }
+    exit
   })
 } catch (error) {
   // Loading a module can fail, for example for lack of file descriptors, before any other error handler exists.
@@ -46,6 +44,15 @@ try {
 }
 
 // Exits although a library left a handle open, such as a timer for a closed connection.
-setTimeout(() => {
-  process.exit()
-}, 1000).unref()
+setTimeout(exit, 1000).unref()
+
+/** Ends the process now. Node.js waits for file operations and DNS look-ups, so one that never ends needs a kill. */
+function exit (code?: number): void {
+  const hasPending = (): boolean =>
+    process.getActiveResourcesInfo().some(name => name.startsWith('FSReq') || name === 'GetAddrInfoReqWrap')
+  if (!hasPending()) process.exit(code)
+  setTimeout(() => {
+    if (hasPending()) process.kill(process.pid, 'SIGKILL')
+    process.exit(code)
+  }, 250)
+}

@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -17,12 +17,20 @@ interface Running {
   readonly url: string
   readonly adminUrl: string
   kill(): Promise<void>
+  /** Sends a signal; resolves when the process has ended. */
+  end(signal: NodeJS.Signals): Promise<void>
+  signal(signal: NodeJS.Signals): void
 }
 
 /** Starts varve as a process of its own on a folder. */
-async function startProcess (t: Test, upstream: string, path: string): Promise<Running> {
+async function startProcess (
+  t: Test,
+  upstream: string,
+  path: string,
+  nodeFlags: readonly string[] = []
+): Promise<Running> {
   const flags = ['--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0', '--upstream', upstream, '--disk', path]
-  const child = spawn(process.execPath, [program, 'serve', ...flags], {
+  const child = spawn(process.execPath, [...nodeFlags, program, 'serve', ...flags], {
     env: {},
     stdio: ['ignore', 'pipe', 'inherit']
   })
@@ -34,13 +42,20 @@ async function startProcess (t: Test, upstream: string, path: string): Promise<R
   })
   await until(async () => listening !== undefined && (await fetch(`${listening.adminUrl}/readyz`)).ok, 'varve serves')
   const { url, adminUrl } = listening ?? { url: '', adminUrl: '' }
+  const end = async (signal: NodeJS.Signals): Promise<void> => {
+    const exited = once(child, 'exit')
+    child.kill(signal)
+    await exited
+  }
   return {
     url,
     adminUrl,
     kill: async () => {
-      const exited = once(child, 'exit')
-      child.kill('SIGKILL')
-      await exited
+      await end('SIGKILL')
+    },
+    end,
+    signal: signal => {
+      child.kill(signal)
     }
   }
 }
@@ -94,4 +109,24 @@ t.test('killed at any moment under load, it starts again with intact entries and
   t.match(metrics, /^varve_corrupt_entries_total 0$/m, 'and no file is damaged')
   await until(async () => (await readdir(join(path, 'tmp'))).length === 0, 'no temporary file is left')
   t.comment(`${diskHits} hits on the disk after ${rounds} kills`)
+})
+
+t.test('it stops within ten seconds although no operation on the disk ever ends', async t => {
+  const node = await startSandbox({ blockMs: 0 })
+  t.teardown(async () => {
+    await node.close()
+  })
+  const pipe = join(t.testdirName, 'pipe')
+  const folder = t.testdir({
+    // Opening a pipe without a writer never ends, and Node.js has four threads for files.
+    'hang.mjs': `import { open } from 'node:fs'
+      process.on('SIGUSR2', () => { for (let at = 0; at < 4; at++) open('${pipe}', 'r', () => {}) })`
+  })
+  execFileSync('mkfifo', [pipe])
+  const varve = await startProcess(t, node.url, join(folder, 'cache'), ['--import', join(folder, 'hang.mjs')])
+  varve.signal('SIGUSR2')
+  t.equal((await sendRequest(varve.url, '/v1/blocks/by_version/1200')).status, 200)
+  const began = performance.now()
+  await varve.end('SIGTERM')
+  t.ok(performance.now() - began < 10_000)
 })
