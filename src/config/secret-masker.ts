@@ -48,7 +48,7 @@ export class SecretMasker {
   }
 }
 
-function secretsIn ({ admin, upstreams, clients, cache: { redis } }: Config): string[] {
+function secretsIn ({ admin, upstreams, clients, tracing, cache: { redis } }: Config): string[] {
   const secrets = [
     admin.token,
     ...secretUserNames(redis.username ?? ''),
@@ -56,7 +56,7 @@ function secretsIn ({ admin, upstreams, clients, cache: { redis } }: Config): st
     redis.sentinel.password,
     ...clients.keys.map(({ key }) => key),
     ...upstreams.flatMap(({ headers }) => Object.values(headers).flatMap(headerSecretsOf)),
-    ...[redis.url ?? '', ...upstreams.map(({ url }) => url)].flatMap(urlSecretsOf)
+    ...[redis.url ?? '', tracing.otlpUrl ?? '', ...upstreams.map(({ url }) => url)].flatMap(urlSecretsOf)
   ]
   return [...new Set(secrets.flatMap(secret => secret === null ? [] : spellingsOf(secret)))].filter(text =>
     text.trim() !== ''
@@ -68,7 +68,7 @@ function headerSecretsOf (value: string): string[] {
   return [value, ...value.split(/\s+/).slice(1)]
 }
 
-/** Lists the credentials and the path of a URL, because hosted gateways put API keys in the path. */
+/** Lists the credentials and the path of a URL, because hosted gateways and collectors take API keys in the path. */
 function urlSecretsOf (text: string): string[] {
   if (!URL.canParse(text)) return []
   const { username, password, pathname } = new URL(text)

@@ -11,6 +11,7 @@ export function isSecret (path: readonly string[]): boolean {
   if (top === 'upstreams') return third === undefined || third === 'headers' || third === 'url'
   if (top === 'admin') return second === undefined || second === 'token'
   if (top === 'clients') return second === undefined || (second === 'keys' && (path.length < 4 || path[3] === 'key'))
+  if (top === 'tracing') return second === undefined || second === 'otlpUrl'
   return top === 'cache' &&
     (second === undefined ||
       (second === 'redis' && !['keyPrefix', 'timeoutMs', 'ttlSeconds', 'tls', 'caFile'].includes(third ?? '')))
@@ -56,7 +57,8 @@ function maskSecretKeys (config: Config): Config {
       )
     })),
     cache: { ...config.cache, redis: maskRedis(config.cache.redis) },
-    clients: { ...config.clients, keys: config.clients.keys.map(client => ({ ...client, key: mask })) }
+    clients: { ...config.clients, keys: config.clients.keys.map(client => ({ ...client, key: mask })) },
+    tracing: { ...config.tracing, otlpUrl: config.tracing.otlpUrl === null ? null : maskUrl(config.tracing.otlpUrl) }
   }
 }
 
@@ -70,8 +72,8 @@ function maskRedis (redis: Config['cache']['redis']): Config['cache']['redis'] {
 }
 
 /**
- * Masks the credentials and the path of a URL, because hosted gateways put API keys in the path. The path of a Redis
- * URL is a database number and stays.
+ * Masks the credentials and the path of a URL, because hosted gateways and collectors take API keys in the path. The
+ * path of a Redis URL is a database number and stays.
  */
 export function maskUrl (text: string): string {
   const url = new URL(text)

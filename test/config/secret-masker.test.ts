@@ -14,7 +14,8 @@ const config = configSchema.parse({
   cache: {
     redis: { url: 'redis://us%2Fer:p%40ss"w\\ord@127.0.0.1:6379/2', username: null, sentinel: { password: null } }
   },
-  clients: { keys: [{ name: 'app', key: 'cl1ent-key' }] }
+  clients: { keys: [{ name: 'app', key: 'cl1ent-key' }] },
+  tracing: { otlpUrl: 'https://traces.example/c0llector-key/v1/traces' }
 })
 
 t.test('secrets of the configuration are masked in any text: tokens, keys, headers, URL parts', async t => {
@@ -25,6 +26,8 @@ t.test('secrets of the configuration are masked in any text: tokens, keys, heade
     ['the key n0de-key alone', 'the key *** alone'],
     ['GET https://gateway.example/api/p4th-key-of-a-gateway/v1', 'GET https://gateway.example***/v1'],
     ['path p4th-key-of-a-gateway', 'path ***'],
+    ['POST https://traces.example/c0llector-key/v1/traces', 'POST https://traces.example***'],
+    ['path /c0llector-key', 'path /***'],
     ['connect redis://us%2Fer:p%40ss"w\\ord@127.0.0.1:6379/2', 'connect redis://***:p%40ss"w\\ord@127.0.0.1:6379/2'],
     ['AUTH \'us/er\' \'p@ss"w\\ord\'', 'AUTH \'***\' \'***\''],
     ['client cl1ent-key twice cl1ent-key', 'client *** twice ***']

@@ -119,7 +119,8 @@ const whole = configSchema.parse({
   clients: { required: true, keys: [{ name: 'c', key: 'k' }, { name: 'd', key: 'l' }] },
   cache: { redis: { sentinel: { name: 'm', hosts: ['h:1'] } } },
   trustProxy: ['127.0.0.1'],
-  cors: { origins: ['https://a.example'] }
+  cors: { origins: ['https://a.example'] },
+  tracing: { otlpUrl: 'http://h' }
 })
 
 function placesIn (value: unknown, path: readonly string[] = []): Array<readonly string[]> {
@@ -248,7 +249,8 @@ t.test(`a secret from any source is in no output of check, explain and banner ($
       url: 'http://i'
     }],
     clients: { required: true, keys: [{ name: 'shown', key: text }] },
-    cache: { redis: { sentinel: { name: 'm', hosts: ['h:1'], password: text }, password: text } }
+    cache: { redis: { sentinel: { name: 'm', hosts: ['h:1'], password: text }, password: text } },
+    tracing: { otlpUrl: `https://h/${text}/v1/traces` }
   })
   check(
     fc.property(secret, fc.constantFrom<'plain' | 'variable' | 'file'>('plain', 'variable', 'file'), (text, how) => {

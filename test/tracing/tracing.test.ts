@@ -1,6 +1,7 @@
 import t, { type Test } from 'tap'
 import { tracesUrlOf } from '../../src/tracing/otlp-exporter.js'
 import { type Collector, type CollectedSpan, startCollector } from '../support/otlp-collector.js'
+import { sendRequest } from '../support/client.js'
 import { startSandboxNode } from '../support/replicas.js'
 import { respondOk, startStubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
@@ -190,6 +191,16 @@ t.test('a collector that hangs delays no read, and the end of varve by a second 
   await varve.stop({ drainMs: 0 })
   const tookMs = performance.now() - beganMs
   t.ok(tookMs < 4500, `${tookMs} ms, and a request to a collector may take 5,000`)
+})
+
+t.test('a key in the path of tracing.otlpUrl is masked in GET /config', async t => {
+  const sandbox = await startSandboxNode(t)
+  const collector = await startCollector(t)
+  const admin = { listen: '127.0.0.1:0', token: 't0ken' }
+  const otlpUrl = `${collector.url}/c0llector-key/v1/traces`
+  const varve = await varveAt(t, sandbox.url, { admin, tracing: { otlpUrl } })
+  const { body } = await sendRequest(varve.adminUrl, '/config', { headers: { authorization: 'Bearer t0ken' } })
+  t.match(JSON.parse(body), { tracing: { otlpUrl: `${collector.url}/***` } })
 })
 
 t.test('without tracing.otlpUrl nothing is traced, and no series exists', async t => {
