@@ -1,6 +1,7 @@
 import { type Accept } from './accept.js'
 import { readU64 } from './integer.js'
 import { countItems, membersIn, u64In } from './json-scan.js'
+import { settledMembers } from './transaction-summary.js'
 
 /** Height, versions and transaction counts that the body of a block states. */
 export interface BlockSummary {
@@ -11,6 +12,8 @@ export interface BlockSummary {
    * Possible numbers of transactions, more than one if BCS is ambiguous; empty if the body has no list of transactions.
    */
   readonly counts: readonly number[]
+  /** False if a transaction of the body is not history yet. */
+  readonly isSettled: boolean
 }
 
 // Offsets of a block in BCS (docs/node-behaviour.md, "BCS").
@@ -57,10 +60,10 @@ function headInJson (body: Buffer): BlockSummary | undefined {
   if (height === undefined || first === undefined || last === undefined) return undefined
   const list = members?.get('transactions')
   if (list === undefined || body.subarray(list.from, list.to).equals(nullText)) {
-    return { height, first, last, counts: [] }
+    return { height, first, last, counts: [], isSettled: true }
   }
-  const count = countItems(body, list)
-  return count === undefined ? undefined : { height, first, last, counts: [count] }
+  const count = countItems(body, list, settledMembers)
+  return count && { height, first, last, counts: [count.all], isSettled: count.complete === count.all }
 }
 
 function headInBcs (body: Buffer): BlockSummary | undefined {
@@ -70,7 +73,9 @@ function headInBcs (body: Buffer): BlockSummary | undefined {
     height: body.readBigUInt64LE(0),
     first: body.readBigUInt64LE(firstAt),
     last: body.readBigUInt64LE(lastAt),
-    counts
+    counts,
+    // A transaction in BCS always has its result.
+    isSettled: true
   }
 }
 

@@ -12,6 +12,7 @@ const colon = 0x3a
 const backslash = 0x5c
 const bracket = 0x5b
 const brace = 0x7b
+const nullStart = 0x6e
 
 // Distance in ASCII from an opening bracket to its closing one.
 const toClosing = 2
@@ -70,13 +71,41 @@ export function* eachItemIn (bytes: Buffer, { from, to }: ByteRange = all(bytes)
   }
 }
 
+/** Number of items in an array. */
+export interface ItemCount {
+  readonly all: number
+  /** Items that are objects in which each of the given members is present and not null. */
+  readonly complete: number
+}
+
 /** Counts the items of an array; undefined if the span is no array or is broken. */
-export function countItems (bytes: Buffer, array: ByteRange = all(bytes)): number | undefined {
-  // Avoids `itemsIn`: spans for 8 MB of the smallest items take 0.5 s and far more memory than the body.
-  let count = 0
+export function countItems (
+  bytes: Buffer,
+  array: ByteRange = all(bytes),
+  names: readonly string[] = []
+): ItemCount | undefined {
+  const quoted = names.map(name => Buffer.from(JSON.stringify(name)))
+  // Avoids `itemRangesIn`: spans for 8 MB of the smallest items take 0.5 s and far more memory than the body.
+  const count = { all: 0, complete: 0 }
+  // One bit for each name, and one for a name that is repeated, because clients may read either value.
+  let found = 0
+  const [wholeSet, repeated] = [2 ** quoted.length - 1, 2 ** quoted.length]
+  const visitMember = (text: Buffer, at: number): number => {
+    const name = stringEnd(text, at)
+    const value = skipBlanks(text, nameEnd(text, at, name))
+    for (let nth = 0; nth < quoted.length; nth++) {
+      if (!isAt(text, at, name, quoted[nth]) || text[value] === nullStart) continue
+      found |= (found & 2 ** nth) === 0 ? 2 ** nth : repeated
+    }
+    return valueEnd(text, value)
+  }
   const isWhole = walk(bytes, array, bracket, (text, from) => {
-    count++
-    return valueEnd(text, from)
+    count.all++
+    if (text[from] !== brace) return valueEnd(text, from)
+    found = 0
+    const to = nestEndOf(text, from, brace, visitMember)
+    if (found === wholeSet) count.complete++
+    return to
   })
   return isWhole ? count : undefined
 }
@@ -89,6 +118,11 @@ export function stringIn (bytes: Buffer, string: ByteRange | undefined): string 
   } catch {
     return undefined
   }
+}
+
+/** Returns true if a value is null. */
+export function isNullIn (bytes: Buffer, value: ByteRange): boolean {
+  return bytes[value.from] === nullStart
 }
 
 /** Returns the u64 of a JSON string of digits, as nodes print it; undefined for any other value. */
@@ -109,12 +143,28 @@ function walk (
   visit: (text: Buffer, from: number) => number
 ): boolean {
   const text = bytes.subarray(0, to)
-  let at = skipBlanks(text, from)
-  if (text[at] !== opening) return false
-  at = skipBlanks(text, at + 1)
+  const start = skipBlanks(text, from)
+  return text[start] === opening && skipBlanks(text, nestEndOf(text, start, opening, visit)) === text.length
+}
+
+/** Visits each item of a nest that begins at `from`; returns the end of the nest, or `brokenAt`. */
+function nestEndOf (
+  text: Buffer,
+  from: number,
+  opening: number,
+  visit: (text: Buffer, from: number) => number
+): number {
+  let at = skipBlanks(text, from + 1)
   if (text[at] !== opening + toClosing) at = skipBlanks(text, visit(text, at))
   while (text[at] === comma) at = skipBlanks(text, visit(text, skipBlanks(text, at + 1)))
-  return text[at] === opening + toClosing && skipBlanks(text, at + 1) === text.length
+  return text[at] === opening + toClosing ? at + 1 : brokenAt
+}
+
+// Compares bytes in a loop, because a call of `compare` takes longer than the names have bytes.
+function isAt (text: Buffer, from: number, to: number, wanted: Buffer | undefined): boolean {
+  if (to - from !== wanted?.length) return false
+  for (let at = 0; at < wanted.length; at++) if (text[from + at] !== wanted[at]) return false
+  return true
 }
 
 function valueEnd (text: Buffer, from: number): number {
@@ -154,8 +204,8 @@ function isOpening (byte: number | undefined): byte is number {
   return byte === brace || byte === bracket
 }
 
-function nameEnd (text: Buffer, from: number): number {
-  const at = skipBlanks(text, stringEnd(text, from))
+function nameEnd (text: Buffer, from: number, stringTo = stringEnd(text, from)): number {
+  const at = skipBlanks(text, stringTo)
   return text[at] === colon ? at + 1 : brokenAt
 }
 

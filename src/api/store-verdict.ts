@@ -63,7 +63,14 @@ const ofAll = [
   'purged',
   'incomplete'
 ] as const
-const ofBlocks = ['outside_window', 'unreadable', 'wrong_block', 'newest_block', 'truncated_block'] as const
+const ofBlocks = [
+  'outside_window',
+  'unreadable',
+  'wrong_block',
+  'newest_block',
+  'truncated_block',
+  'pending_transaction'
+] as const
 const ofPages = ['outside_window', 'unreadable', 'empty_page', 'short_page', 'gapped_page', 'pruned_page'] as const
 const ofTransactions = ['outside_window', 'unreadable', 'wrong_transaction', 'pending_transaction'] as const
 
@@ -74,7 +81,7 @@ const ofKeying: Readonly<Record<PinKind, readonly NotStoredReason[]>> = {
   height: ofBlocks,
   transaction: ofTransactions,
   hash: ofTransactions,
-  list: ofPages,
+  list: [...ofPages, 'pending_transaction'],
   page: ofPages
 }
 
@@ -203,6 +210,7 @@ function judgeBlock (
     return notStorable('truncated_block')
   }
   if (!wantsTransactions && block.counts.length > 0) return notStorable('unreadable')
+  if (!block.isSettled) return notStorable('pending_transaction')
   return storable({ block })
 }
 
@@ -213,11 +221,11 @@ function judgeTransaction (
   head: bigint
 ): StoreVerdict {
   if (transaction === undefined) return notStorable('unreadable')
-  const { version, hash } = transaction
+  const { version, hash, isSettled } = transaction
   if (requestedVersion === undefined ? !path.endsWith(`/${hash}`) : version !== requestedVersion) {
     return notStorable('wrong_transaction')
   }
-  if (version === undefined) return notStorable('pending_transaction')
+  if (version === undefined || !isSettled) return notStorable('pending_transaction')
   return version < oldest || version > head ? notStorable('outside_window') : storable({ lowestVersion: version })
 }
 
@@ -228,12 +236,13 @@ function judgeList (
   head: bigint
 ): StoreVerdict {
   if (summary === undefined) return notStorable('unreadable')
-  const { count, first, last, isContiguous } = summary
+  const { count, first, last, isContiguous, isSettled } = summary
   if (first === undefined || last === undefined) return notStorable('empty_page')
   if (first > start) return notStorable('pruned_page')
   const limit = query.find(([name]) => name === 'limit')?.[1]
   if (first < start || !isContiguous || count > Number(limit ?? count)) return notStorable('gapped_page')
   if (last > head) return notStorable('outside_window')
+  if (!isSettled) return notStorable('pending_transaction')
   // A list that ends below the head was cut by a limit, perhaps the node's own; at the head more may follow.
   return last === head && count < Number(limit ?? count + 1)
     ? notStorable('short_page')

@@ -1,11 +1,19 @@
-import { itemRangesIn, membersIn, type ByteRange, stringIn, u64In } from './json-scan.js'
+import { isNullIn, itemRangesIn, membersIn, type ByteRange, stringIn, u64In } from './json-scan.js'
 
 /** Version and hash that a transaction in JSON states. */
 export interface TransactionSummary {
   /** Undefined until the transaction is committed. */
   readonly version: bigint | undefined
   readonly hash: string
+  /** False while the transaction is not history. */
+  readonly isSettled: boolean
 }
+
+/**
+ * Members that a transaction in JSON has once it is history. Nodes can leave them out of committed shapes for a moment
+ * (docs/node-behaviour.md, "Transactions").
+ */
+export const settledMembers = ['success', 'accumulator_root_hash'] as const
 
 /** Versions that a list of transactions states. */
 export interface TransactionListSummary {
@@ -15,6 +23,8 @@ export interface TransactionListSummary {
   readonly last: bigint | undefined
   /** True if versions rise by one. */
   readonly isContiguous: boolean
+  /** False if one of the transactions is not history yet. */
+  readonly isSettled: boolean
 }
 
 /** Reads a transaction in JSON; undefined if the value is not certainly one. */
@@ -25,7 +35,16 @@ export function readTransactionSummary (body: Buffer, span?: ByteRange): Transac
   const version = u64In(body, members?.get('version'))
   // Only committed transactions have a version (docs/node-behaviour.md, "Transactions").
   const isCertain = type === 'pending_transaction' ? members?.has('version') === false : version !== undefined
-  return hash === undefined || type === undefined || !isCertain ? undefined : { version, hash: hash.toLowerCase() }
+  if (members === undefined || hash === undefined || type === undefined || !isCertain) return undefined
+  return { version, hash: hash.toLowerCase(), isSettled: hasSettledMembers(body, members) }
+}
+
+/** Returns true if a transaction has all that history has. */
+export function hasSettledMembers (body: Buffer, members: ReadonlyMap<string, ByteRange>): boolean {
+  return settledMembers.every(name => {
+    const value = members.get(name)
+    return value !== undefined && !isNullIn(body, value)
+  })
 }
 
 /** Reads a list of committed transactions; undefined if any item is not certainly one. */
@@ -35,12 +54,14 @@ export function readTransactions (body: Buffer): TransactionListSummary | undefi
   let first: bigint | undefined
   let last: bigint | undefined
   let isContiguous = true
+  let areSettled = true
   for (const item of items) {
-    const version = readTransactionSummary(body, item)?.version
+    const { version, isSettled } = readTransactionSummary(body, item) ?? {}
     if (version === undefined) return undefined
+    areSettled &&= isSettled === true
     isContiguous &&= last === undefined || version === last + 1n
     first ??= version
     last = version
   }
-  return { count: items.length, first, last, isContiguous }
+  return { count: items.length, first, last, isContiguous, isSettled: areSettled }
 }

@@ -13,6 +13,7 @@ import {
   stateKeyHash,
   structTagOf
 } from '../api/state-key.js'
+import { hasSettledMembers } from '../api/transaction-summary.js'
 import { readTypeTag, type TypeTag } from '../api/type-tag.js'
 
 /** Reasons why a transaction counts as a change of everything. */
@@ -112,6 +113,8 @@ function readDigest (scanner: ChangeScanner, body: Buffer, item: ByteRange): Tra
   const version = u64In(body, members?.get('version'))
   const root = hashIn(body, members?.get('accumulator_root_hash'))
   if (members === undefined || version === undefined || root === undefined) return undefined
+  // Law 12: unknown means changed. A transaction that is not history yet may still change.
+  if (!hasSettledMembers(body, members)) return undefined
   const [hash, events, changes] = ['hash', 'event_root_hash', 'state_change_hash'].map(name =>
     hashIn(body, members.get(name))
   )

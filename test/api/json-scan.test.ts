@@ -91,7 +91,7 @@ function agrees (bytes: Buffer, span: ByteRange | undefined, tree: Tree): boolea
   }
   if ('items' in tree) {
     return isSame && members === undefined && items?.length === tree.items.length &&
-      countItems(bytes, span) === items.length &&
+      countItems(bytes, span)?.all === items.length &&
       tree.items.every((item, index) => agrees(bytes, items[index], item))
   }
   return isSame && items === undefined && members !== undefined &&
@@ -225,15 +225,27 @@ t.test('an object that repeats a name is not read, even if one name is escaped',
 t.test('the items of an array are found, and counted without being read', async t => {
   t.strictSame(textsIn(' [ 1 , "a,b" ,[2,3],{ "c" : 4 }, true ] '), ['1', '"a,b"', '[2,3]', '{ "c" : 4 }', 'true'])
   t.strictSame(textsIn('[ ]'), [])
-  t.equal(countItems(Buffer.from('[[1,2],3]')), 2)
-  t.equal(countItems(Buffer.from('[]')), 0)
+  t.equal(countItems(Buffer.from('[[1,2],3]'))?.all, 2)
+  t.equal(countItems(Buffer.from('[]'))?.all, 0)
   t.equal(countItems(Buffer.from('{}')), undefined)
+})
+
+t.test('an item is complete if it has each named member itself, once, and not null', async t => {
+  const completeIn = (text: string): number | undefined =>
+    countItems(Buffer.from(text), undefined, ['a', 'b'])?.complete
+  t.equal(completeIn('[{"a":1,"b":false},{ "x" : [], "b" : {} , "a" : "" }]'), 2)
+  t.equal(
+    completeIn('[{"a":1},{"a":null,"b":1},{"x":{"a":1,"b":1}},{"a":1,"a":1,"b":1},{"a":1,"a":1},{},["a","b"],"a",1]'),
+    0
+  )
+  t.equal(completeIn('[{"a":1,"b":1]'), undefined)
+  t.equal(countItems(Buffer.from('[{}]'))?.complete, 1)
 })
 
 t.test('only the given span is read', async t => {
   const body = Buffer.from('[[1,2],[3]] x')
-  t.equal(countItems(body, { from: 0, to: 11 }), 2)
-  t.equal(countItems(body, { from: 1, to: 6 }), 2)
+  t.equal(countItems(body, { from: 0, to: 11 })?.all, 2)
+  t.equal(countItems(body, { from: 1, to: 6 })?.all, 2)
   t.equal(countItems(body, { from: 1, to: 5 }), undefined, 'a bracket beyond the span closes nothing')
   t.equal(countItems(body, { from: 1, to: 7 }), undefined, 'nothing may follow inside the span')
   t.equal(countItems(body), undefined)

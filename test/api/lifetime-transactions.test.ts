@@ -38,8 +38,12 @@ const user = (version: number | string = 50, more: object = {}): object => ({
   version: String(version),
   hash,
   type: 'user_transaction',
+  success: true,
+  accumulator_root_hash: hash,
   ...more
 })
+// Nodes were seen to send a committed shape without these two for a moment.
+const unsettled = [{ success: undefined }, { accumulator_root_hash: undefined }, { success: null }]
 
 t.test('a committed transaction within the window is stored, by version and by hash', async t => {
   for (const read of [byHash, byVersion]) {
@@ -126,7 +130,7 @@ const byHeight = readOfTarget('/v1/blocks/by_height/5')
 t.test('a block by height is judged like a block by version', async t => {
   t.strictSame(verdictOn(byHeight, block).lifetime, {
     ttlMs: undefined,
-    block: { height: 5n, first: 50n, last: 59n, counts: [] },
+    block: { height: 5n, first: 50n, last: 59n, counts: [], isSettled: true },
     lowestVersion: undefined,
     page: undefined
   })
@@ -144,4 +148,22 @@ t.test('a block by height is judged like a block by version', async t => {
     'truncated_block'
   )
   t.equal(whyNot(byHeight, '{}'), 'unreadable')
+})
+
+t.test('a transaction without success or root is no history: alone, in a list or in a block', async t => {
+  const list = readOfTarget('/v1/transactions?start=50&limit=3')
+  const withTransactions = readOfTarget('/v1/blocks/by_height/5?with_transactions=true')
+  for (const change of unsettled) {
+    for (const read of [byHash, byVersion]) t.equal(whyNot(read, user(50, change)), 'pending_transaction')
+    const three = [user(50), user(51, change), user(52)]
+    t.equal(whyNot(list, three), 'pending_transaction')
+    t.equal(whyNot(withTransactions, { ...block, last_version: '52', transactions: three }), 'pending_transaction')
+  }
+  const nested = user(51, { success: undefined, payload: { success: true } })
+  t.equal(whyNot(list, [user(50), nested, user(52)]), 'pending_transaction', 'members of its payload are not its own')
+  t.equal(
+    whyNot(withTransactions, { ...block, last_version: '51', transactions: [user(50), nested] }),
+    'pending_transaction'
+  )
+  t.equal(whyNot(withTransactions, { ...block, last_version: '51', transactions: [user(50), user(51)] }), undefined)
 })

@@ -15,7 +15,8 @@ const fields = {
   last_version: '102',
   transactions: null
 }
-const head = { height: 7n, first: 100n, last: 102n }
+const head = { height: 7n, first: 100n, last: 102n, isSettled: true }
+const settled = { success: false, accumulator_root_hash: `0x${'ef'.repeat(32)}` }
 const inJson = (change: object): BlockSummary | undefined =>
   readBlockSummary(Buffer.from(JSON.stringify({ ...fields, ...change })), 'json')
 
@@ -23,17 +24,18 @@ t.test('a block head in JSON is read with its members in any order and with new 
   t.strictSame(inJson({}), { ...head, counts: [] })
   t.strictSame(inJson({ transactions: undefined }), { ...head, counts: [] }, 'without the member')
   t.strictSame(inJson({ transactions: [] }), { ...head, counts: [0] })
-  t.strictSame(inJson({ transactions: [{}, {}, {}] }), { ...head, counts: [3] })
+  t.strictSame(inJson({ transactions: [settled, settled, settled] }), { ...head, counts: [3] })
+  t.strictSame(inJson({ transactions: [settled, {}] }), { ...head, counts: [2], isSettled: false })
   const turned = Object.fromEntries(
-    Object.entries({ ...fields, transactions: [{}], epoch: { first_version: '5' } }).reverse()
+    Object.entries({ ...fields, transactions: [settled], epoch: { first_version: '5' } }).reverse()
   )
   t.strictSame(readBlockSummary(Buffer.from(JSON.stringify(turned, null, 2)), 'json'), { ...head, counts: [1] })
 })
 
 t.test('members inside transactions are never read as the block head', async t => {
   const transactions = [
-    { first_version: '1', last_version: '2', block_height: '3', transactions: null },
-    { payload: ['"first_version":"1"', '}],"last_version":"9"', '\\', '{"block_height":"0"}'] }
+    { ...settled, first_version: '1', last_version: '2', block_height: '3', transactions: null },
+    { ...settled, payload: ['"first_version":"1"', '}],"last_version":"9"', '\\', '{"block_height":"0"}'] }
   ]
   t.strictSame(inJson({ transactions }), { ...head, counts: [2] })
   const early = Object.fromEntries([['transactions', transactions], ...Object.entries(fields).slice(0, -1)])
@@ -43,11 +45,10 @@ t.test('members inside transactions are never read as the block head', async t =
 t.test('all transactions of a large block are counted', async t => {
   const transactions = Array.from(
     { length: 12_000 },
-    (_, index) => ({ version: String(index), events: [{ data: '[{' }], hash: `0x${'cd'.repeat(300)}` })
+    (_, index) => ({ ...settled, version: String(index), events: [{ data: '[{' }], hash: `0x${'cd'.repeat(300)}` })
   )
   t.strictSame(inJson({ last_version: '12099', transactions }), {
-    height: 7n,
-    first: 100n,
+    ...head,
     last: 12_099n,
     counts: [12_000]
   })
@@ -124,7 +125,8 @@ t.test('a block head in BCS is read by offset, with both encodings of no transac
     height: maxU64,
     first: maxU64,
     last: maxU64,
-    counts: []
+    counts: [],
+    isSettled: true
   })
 })
 

@@ -245,7 +245,9 @@ const block = {
 }
 const headOf = read('/v1/blocks/by_version/55')
 const wholeOf = read('/v1/blocks/by_version/55?with_transactions=true')
-const withTransactions = (count: number): object => ({ transactions: Array(count).fill({}) })
+const withTransactions = (count: number): object => ({
+  transactions: Array(count).fill({ success: true, accumulator_root_hash: '0x1' })
+})
 
 function verdictOn (change: object, blockRead = headOf, stamped: Record<string, string> = {}): string | undefined {
   return whyNotStored(
@@ -259,7 +261,7 @@ t.test('a final block with the requested version is stored without expiry for al
   const { lifetime } = judge(headOf, responseOf({ body: JSON.stringify(block) }), bounds)
   t.strictSame(lifetime, {
     ttlMs: undefined,
-    block: { height: 5n, first: 50n, last: 59n, counts: [] },
+    block: { height: 5n, first: 50n, last: 59n, counts: [], isSettled: true },
     lowestVersion: undefined,
     page: undefined
   })

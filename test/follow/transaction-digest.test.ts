@@ -26,6 +26,7 @@ function printed (change: Readonly<Record<string, unknown>> = {}): string {
     hash: root,
     state_change_hash: root,
     event_root_hash: root,
+    success: true,
     accumulator_root_hash: root,
     changes: [changeOf('0x1::a::B')],
     type: 'user_transaction',
@@ -193,6 +194,7 @@ t.test('a page without certain versions and roots is not read at all', async t =
     `[${printed({ version: 7 })}]`,
     `[${printed({ version: '18446744073709551616' })}]`,
     `[${printed({ accumulator_root_hash: undefined })}]`,
+    `[${printed({ success: undefined })}]`,
     `[${printed({ accumulator_root_hash: root.toUpperCase() })}]`,
     `[${printed({ accumulator_root_hash: 'x'.repeat(66) })}]`,
     `[${good.replace('"version":"7"', '"version":"7","version":"8"')}]`

@@ -70,7 +70,7 @@ const limitedReasons: Readonly<Record<string, readonly string[]>> = {
   newest_block: blocks,
   truncated_block: blocks,
   wrong_transaction: single,
-  pending_transaction: single,
+  pending_transaction: [...blocks, ...single, 'transactions'],
   empty_page: pages,
   short_page: pages,
   gapped_page: pages,

@@ -70,6 +70,8 @@ export function transactionBody (nth: number, change: Record<string, unknown> = 
     type: 'user_transaction',
     version: String(versionOf(nth)),
     hash: hex(nth),
+    success: true,
+    accumulator_root_hash: hex(nth),
     payload: { version: '7', hash: hex(7) },
     ...change
   })

@@ -49,7 +49,9 @@ function bodyOf (target: string, method: string, fresh: number): string {
 
 // Returns blocks of one version each, so that versions never share one; the fresh number is in a harmless place.
 function blockOf (version: string, fresh: number, isWithTransactions: boolean): string {
-  const transactions = isWithTransactions ? `[{"version":"${version}","n":${fresh}}]` : 'null'
+  const transactions = isWithTransactions
+    ? `[{"version":"${version}","success":true,"accumulator_root_hash":"0x1","n":${fresh}}]`
+    : 'null'
   const hash = `0x${version.padStart(64, '0')}`
   return `{"block_height":"${version}","block_hash":"${hash}","block_timestamp":"${
     1_600_000_000_000_000 + fresh

@@ -218,6 +218,11 @@ export const transactionLies: readonly Lie[] = [
   },
   { name: 'what is pending', ...handed('transaction of a hash')(nth => pending(nth)), reason: 'pending_transaction' },
   {
+    name: 'committed, and not settled',
+    ...handedTransaction(nth => transactionBody(nth, { accumulator_root_hash: undefined })),
+    reason: 'pending_transaction'
+  },
+  {
     name: 'pending at a version',
     ...handedTransaction(nth => pending(nth, { version: String(version(nth)) })),
     reason: 'unreadable'
@@ -291,6 +296,11 @@ export const transactionLies: readonly Lie[] = [
     name: 'a list with what is pending',
     ...handedRun(run([0], [1, { type: 'pending_transaction', version: undefined }])),
     reason: 'unreadable'
+  },
+  {
+    name: 'a list with what is not settled',
+    ...handedRun(run([0], [1, { success: undefined }])),
+    reason: 'pending_transaction'
   },
   { name: 'an empty list', ...handedRun(run()), reason: 'empty_page' },
   { name: 'no list', ...handedRun(nth => transactionBody(nth)), reason: 'unreadable' }
