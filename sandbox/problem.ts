@@ -24,6 +24,7 @@ export const statusOfCode = {
   api_disabled: 403,
   rejected_by_filter: 403,
   health_check_failed: 503,
+  node_not_bootstrapped: 503,
   internal_error: 500,
   rate_limited: 500,
   mempool_is_full: 507

@@ -89,7 +89,7 @@ export const errorStatuses = {
   503: {
     name: 'ServiceUnavailable',
     description: 'The node is temporarily unable to respond.',
-    codes: ['internal_error', 'health_check_failed']
+    codes: ['internal_error', 'health_check_failed', 'node_not_bootstrapped']
   }
 } as const satisfies Record<number, { name: string, description: string, codes: readonly ErrorCode[] }>
 

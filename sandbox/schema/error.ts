@@ -22,6 +22,7 @@ export const errorCode = z.enum([
   'api_disabled',
   'rejected_by_filter',
   'health_check_failed',
+  'node_not_bootstrapped',
   'internal_error',
   'rate_limited',
   'mempool_is_full'

@@ -22,6 +22,7 @@ const codes = new Set([
   'vm_error',
   'rejected_by_filter',
   'health_check_failed',
+  'node_not_bootstrapped',
   'mempool_is_full',
   'internal_error',
   'web_framework_error',
