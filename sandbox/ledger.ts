@@ -186,7 +186,8 @@ export class Ledger {
       timestampUsec: newest.timestampUsec,
       epoch: newest.epoch,
       blockHeight: newest.height,
-      oldestBlockHeight: oldest.height
+      oldestBlockHeight: oldest.height,
+      encryptionKey: digestHex(this.seed, 'encryption key', newest.epoch)
     }
   }
 

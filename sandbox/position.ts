@@ -7,9 +7,11 @@ export interface Position {
   readonly epoch: bigint
   readonly blockHeight: bigint
   readonly oldestBlockHeight: bigint
+  /** Key of the epoch with which clients encrypt transactions. */
+  readonly encryptionKey: string
 }
 
-/** Returns the seven position headers in the order in which nodes send them. */
+/** Returns the seven position headers in the order in which nodes send them, and the key of the epoch. */
 export function positionHeaders (position: Position, family: string): Array<[string, string]> {
   return [
     [`${family}chain-id`, String(position.chainId)],
@@ -18,6 +20,7 @@ export function positionHeaders (position: Position, family: string): Array<[str
     [`${family}ledger-timestampusec`, String(position.timestampUsec)],
     [`${family}epoch`, String(position.epoch)],
     [`${family}block-height`, String(position.blockHeight)],
-    [`${family}oldest-block-height`, String(position.oldestBlockHeight)]
+    [`${family}oldest-block-height`, String(position.oldestBlockHeight)],
+    [`${family}txn-encryption-key`, position.encryptionKey]
   ]
 }

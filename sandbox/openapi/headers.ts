@@ -12,7 +12,7 @@ export interface FamilyHeader {
 
 const u64 = { type: 'integer', format: 'uint64', minimum: 0 } as const
 
-/** Position headers; a response has all of them or none. */
+/** Position headers and the key of the epoch; a response has all of them or none. */
 export const positionHeaderDefinitions: readonly FamilyHeader[] = [
   { name: 'chain-id', description: 'The id of the chain.', schema: { type: 'integer', format: 'uint8', minimum: 0 } },
   { name: 'ledger-version', description: 'The newest ledger version.', schema: u64 },
@@ -20,7 +20,12 @@ export const positionHeaderDefinitions: readonly FamilyHeader[] = [
   { name: 'ledger-timestampusec', description: 'The time of the newest block in microseconds.', schema: u64 },
   { name: 'epoch', description: 'The epoch of the newest block.', schema: u64 },
   { name: 'block-height', description: 'The height of the newest block.', schema: u64 },
-  { name: 'oldest-block-height', description: 'The height of the oldest block that is not pruned.', schema: u64 }
+  { name: 'oldest-block-height', description: 'The height of the oldest block that is not pruned.', schema: u64 },
+  {
+    name: 'txn-encryption-key',
+    description: 'The key of the epoch with which clients encrypt transactions.',
+    schema: { type: 'string', pattern: '^0x(?:[0-9a-f]{2})+$' }
+  }
 ]
 
 /** Headers that describe one response, not the node's position. */

@@ -26,6 +26,8 @@ export type ResponseHeaders = Readonly<Record<string, string | string[] | undefi
 export interface ResponsePosition {
   readonly position: Position
   readonly family: string
+  /** Key of the position's epoch with which clients encrypt transactions. */
+  readonly encryptionKey?: string | undefined
 }
 
 /** Compares u64s in ascending order. */
@@ -41,12 +43,18 @@ export function isHeaderPrefix (text: string): boolean {
   return /^[!#$%&'*+.^_`|~0-9a-z-]{1,100}-$/.test(text)
 }
 
+/** Checks a key from a header or a record; its length is bounded, because every hit has it. */
+export function isEncryptionKey (value: unknown): value is string {
+  return typeof value === 'string' && /^[\x21-\x7e]{1,4096}$/.test(value)
+}
+
 /** Suffixes of header names behind the prefix of their family (docs/node-behaviour.md, "Position headers"). */
 export const headerSuffix = {
   version: 'ledger-version',
   oldestVersion: 'ledger-oldest-version',
   cursor: 'cursor',
   gasUsed: 'gas-used',
+  encryptionKey: 'txn-encryption-key',
   archive: 'archival-endpoint'
 } as const
 
@@ -61,9 +69,10 @@ const positionSuffixes = [
   'oldest-block-height'
 ]
 
-/** Suffixes of all headers in a family: the position, values of one response, and the archive hint of a 410. */
+/** Suffixes of all headers in a family: the position with its key, values of one response, the hint of a 410. */
 export const familySuffixes: readonly string[] = [
   ...positionSuffixes,
+  headerSuffix.encryptionKey,
   headerSuffix.cursor,
   headerSuffix.gasUsed,
   headerSuffix.archive
@@ -96,7 +105,9 @@ export function readPosition (headers: ResponseHeaders): ResponsePosition | unde
     if (!name.endsWith(versionNameEnd)) continue
     const family = name.slice(0, -headerSuffix.version.length)
     const position = readFamilyPosition(headers, family)
-    if (position !== undefined) found.push({ position, family })
+    if (position === undefined) continue
+    const encryptionKey = headers[family + headerSuffix.encryptionKey]
+    found.push(isEncryptionKey(encryptionKey) ? { position, family, encryptionKey } : { position, family })
   }
   // Prefers the node's family: an upstream that is itself a varve sends its own family too.
   const [first] = found.sort((a, b) => Number(a.family === ownHeaderFamily) - Number(b.family === ownHeaderFamily))

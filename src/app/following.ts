@@ -208,7 +208,8 @@ export class Following {
           minVersion: tracker.position?.head.version,
           events: undefined
         }),
-      isOurChain: ({ position, family }) => tracker.learn(position, family) !== 'other_chain',
+      isOurChain: ({ position, family, encryptionKey }) =>
+        tracker.learn(position, family, encryptionKey) !== 'other_chain',
       shouldVerify: () => Math.random() < verify,
       requiresVerified: () => verify === 1,
       onVerified: result => {

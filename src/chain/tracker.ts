@@ -10,6 +10,12 @@ export interface ChainGeneration {
   readonly generation: number
 }
 
+/** Key with which clients encrypt transactions of an epoch. */
+export interface EncryptionKey {
+  readonly epoch: bigint
+  readonly text: string
+}
+
 /**
  * Tracks the position that this process serves, which never goes back on one chain (law 4: headers are the present,
  * bodies are the past).
@@ -30,6 +36,7 @@ export class Tracker {
   #isFollowing = false
   // Newest head of a response, while the served head is the followed one.
   #newest: ResponsePosition | undefined
+  #encryptionKey: EncryptionKey | undefined
 
   /**
    * A configured chain id overrides upstreams; else the first response decides. With a registry, no chain is known
@@ -89,26 +96,33 @@ export class Tracker {
     return this.#served?.family
   }
 
+  /** Newest known key of an epoch; no position of another epoch may carry it. */
+  get encryptionKey (): EncryptionKey | undefined {
+    return this.#encryptionKey
+  }
+
   /** Milliseconds since a response last confirmed the position. */
   get ageMs (): number {
     return this.#now() - this.#learnedAtMs
   }
 
   /** Learns the position of a new response. */
-  learn (position: Position, family: string): PositionRelation {
+  learn (position: Position, family: string, encryptionKey?: string): PositionRelation {
     this.#chainId ??= position.chainId
     if (position.chainId !== this.#chainId) return 'other_chain'
     const served = this.#served?.position
+    const stamped = encryptionKey === undefined ? { position, family } : { position, family, encryptionKey }
     if (served === undefined || !contradicts(position, served)) {
+      this.#learnEncryptionKey(stamped)
       if (served !== undefined && position.head.version < served.head.version) return 'behind'
       this.#learnedAtMs = this.#now()
-      if (!this.#isFollowing) this.#advanceTo({ position, family })
-      else if (position.head.version > (this.#newest?.position.head.version ?? -1n)) this.#newest = { position, family }
+      if (!this.#isFollowing) this.#advanceTo(stamped)
+      else if (position.head.version > (this.#newest?.position.head.version ?? -1n)) this.#newest = stamped
       return 'ahead'
     }
     // Of two chains with the same chain id, the newer has the later time ("Chains and resets").
     if (position.head.timestampUsec < served.head.timestampUsec) return 'other_chain'
-    this.reset({ position, family })
+    this.reset(stamped)
     return 'reset'
   }
 
@@ -123,6 +137,7 @@ export class Tracker {
       this.#newest = undefined
       if (newest !== undefined) this.show(newest)
     } else if (stamped.position.head.version > (this.#served?.position.head.version ?? -1n)) {
+      this.#learnEncryptionKey(stamped)
       this.#served = this.#withOldest(stamped)
       this.#events.servedHeadAdvanced.publish()
     }
@@ -151,6 +166,7 @@ export class Tracker {
   learnProven (stamped: ResponsePosition): boolean {
     const { position } = stamped
     if (!this.mayBeOurs(position)) return false
+    this.#learnEncryptionKey(stamped)
     const served = this.#served?.position
     if (served === undefined || position.head.version > served.head.version) {
       this.#served = this.#withOldest(stamped)
@@ -165,6 +181,7 @@ export class Tracker {
     else this.#generation = this.nextGeneration
     this.#clearPosition()
     this.#learnedAtMs = this.#now()
+    this.#learnEncryptionKey(stamped)
     this.#events.reset.publish(stamped)
     this.#advanceTo(stamped)
   }
@@ -183,6 +200,7 @@ export class Tracker {
     if (!isSameChain && head === undefined) this.#clearPosition()
     if (head === undefined || this.learnProven(head)) return
     this.#clearPosition()
+    this.#learnEncryptionKey(head)
     this.#served = head
     this.#events.servedHeadAdvanced.publish()
   }
@@ -205,6 +223,16 @@ export class Tracker {
     this.#newest = undefined
     this.#isFollowing = false
     this.#oldest = undefined
+    this.#encryptionKey = undefined
+  }
+
+  // A key from behind the served head counts only in its epoch, so an upstream that lags never replaces a newer key.
+  #learnEncryptionKey ({ position: { head }, encryptionKey: text }: ResponsePosition): void {
+    const { epoch } = head
+    if (text === undefined || epoch === undefined) return
+    const served = this.#served?.position.head
+    if (served !== undefined && head.version < served.version && epoch !== served.epoch) return
+    if (this.#encryptionKey?.epoch !== epoch || this.#encryptionKey.text !== text) this.#encryptionKey = { epoch, text }
   }
 
   #withOldest (stamped: ResponsePosition): ResponsePosition {

@@ -1,5 +1,5 @@
 import { type Anchor } from '../chain/anchors.js'
-import { isHeaderPrefix, type ResponsePosition } from '../api/position.js'
+import { isEncryptionKey, isHeaderPrefix, type ResponsePosition } from '../api/position.js'
 import { decodeWithChecksum } from './checksummed-json.js'
 import { type Heartbeat, type ReplicaMessage, type Purge } from './replica-messages.js'
 import { type GenerationRecord, emptyGenerationRecord, type UpstreamChain } from '../chain/generation-record.js'
@@ -83,7 +83,8 @@ function isStamped (value: unknown): value is ResponsePosition {
     return false
   }
   const { chainId, head, oldest } = value['position']
-  return typeof chainId === 'number' && isObject(head) && isObject(oldest) &&
+  return (value['encryptionKey'] === undefined || isEncryptionKey(value['encryptionKey'])) &&
+    typeof chainId === 'number' && isObject(head) && isObject(oldest) &&
     (head['epoch'] === undefined || typeof head['epoch'] === 'bigint') &&
     [head['version'], head['timestampUsec'], head['blockHeight'], oldest['version'], oldest['blockHeight']].every(
       part => typeof part === 'bigint'

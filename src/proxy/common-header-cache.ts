@@ -1,7 +1,7 @@
 import { flattenHeader } from '../cache/flatten-header.js'
 import { printHeaders } from '../cache/print-headers.js'
-import { headerNamesOf, type Position, positionHeaders, ownHeaderFamily } from '../api/position.js'
-import { type Tracker } from '../chain/tracker.js'
+import { headerNamesOf, headerSuffix, type Position, positionHeaders, ownHeaderFamily } from '../api/position.js'
+import { type EncryptionKey, type Tracker } from '../chain/tracker.js'
 import { emittedFamiliesOf } from './cursor-and-gas-headers.js'
 import { type ProxySettings } from './proxy-context.js'
 import { varyOfReads } from './vary-header.js'
@@ -25,8 +25,11 @@ export class CommonHeaderCache {
   readonly #vary: string
   #position: Position | undefined
   #family: string | undefined
+  #encryptionKey: EncryptionKey | undefined
   /** Position header names of every emitted family; they change only with the family. */
   #headerNames: readonly (readonly string[])[] | undefined
+  /** The node's own name alone, because clients know no other. */
+  #encryptionKeyNames: readonly string[] = []
   /** Headers at this position: so few that a linear search is cheaper than a new map for each position. */
   readonly #cached: CachedCommonHeaders[] = []
 
@@ -39,9 +42,11 @@ export class CommonHeaderCache {
   /** Returns the headers of a known read's response, except those of its own body. */
   get (position: Position | undefined, cacheStatus: string, cacheControl: string | undefined): CommonHeaders {
     this.#currentHeaderNames()
-    if (this.#position !== position) {
+    const { encryptionKey } = this.#tracker
+    if (this.#position !== position || this.#encryptionKey !== encryptionKey) {
       this.#cached.length = 0
       this.#position = position
+      this.#encryptionKey = encryptionKey
     }
     for (const made of this.#cached) {
       if (made.cacheStatus === cacheStatus && made.cacheControl === cacheControl) return made
@@ -53,9 +58,15 @@ export class CommonHeaderCache {
     return made
   }
 
-  /** Returns the headers of a position in every emitted family. */
+  /** Returns the headers of a position in every emitted family, and the key of its epoch. */
   positionHeaders (position: Position | undefined): readonly string[] {
-    return position === undefined ? [] : this.#currentHeaderNames().flatMap(names => positionHeaders(position, names))
+    if (position === undefined) return []
+    const headers = this.#currentHeaderNames().flatMap(names => positionHeaders(position, names))
+    const { encryptionKey } = this.#tracker
+    if (encryptionKey !== undefined && encryptionKey.epoch === position.head.epoch) {
+      for (const name of this.#encryptionKeyNames) headers.push(name, encryptionKey.text)
+    }
+    return headers
   }
 
   #currentHeaderNames (): readonly (readonly string[])[] {
@@ -64,6 +75,9 @@ export class CommonHeaderCache {
     this.#headerNames = emittedFamiliesOf(this.#emit, family).map(prefix =>
       headerNamesOf(prefix).map(name => flattenHeader(prefix === ownHeaderFamily ? name.toUpperCase() : name))
     )
+    this.#encryptionKeyNames = family !== undefined && this.#emit.includes('upstream')
+      ? [flattenHeader(family + headerSuffix.encryptionKey)]
+      : []
     this.#family = family
     // Cached headers use the names of the previous family.
     this.#cached.length = 0

@@ -168,7 +168,8 @@ function learnAndJudge (
   response: UpstreamResponse
 ): Judgement {
   const { read, eventsFamily } = pinned
-  const learned = response.stamped && context.tracker.learn(response.stamped.position, response.stamped.family)
+  const { stamped } = response
+  const learned = stamped && context.tracker.learn(stamped.position, stamped.family, stamped.encryptionKey)
   const judged = { response, verdict: judge(read, response, context.settings) }
   const isDenied = deniesServedVersion(context, read, response)
   const impossible = learned === 'other_chain'

@@ -79,8 +79,9 @@ function inspectForwarded (
   response: UpstreamResponse,
   { requestedVersion, minVersion, servedVersion }: VersionRequirements & { readonly servedVersion: bigint | undefined }
 ): ForwardedInspection {
-  const isOtherChain = response.stamped !== undefined &&
-    context.tracker.learn(response.stamped.position, response.stamped.family) === 'other_chain'
+  const { stamped } = response
+  const isOtherChain = stamped !== undefined &&
+    context.tracker.learn(stamped.position, stamped.family, stamped.encryptionKey) === 'other_chain'
   if (isOtherChain || deniesServedVersion(context, { requestedVersion, height: undefined }, response)) {
     return { flaw: 'impossible', isOtherChain }
   }

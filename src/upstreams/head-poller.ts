@@ -30,7 +30,7 @@ export interface HeadPollOptions {
 /** Learns the heads that polls report. */
 export interface HeadLearner {
   /** Returns `other_chain` for a head that is not of our chain. */
-  learn(position: Position, family: string): string
+  learn(position: Position, family: string, encryptionKey: string | undefined): string
 }
 
 /** Outcome of a poll. */
@@ -97,7 +97,8 @@ export class HeadPoller {
     try {
       const { stamped, release } = await fetchHeadAndRelease(fetch)
       if (stamped === undefined) return this.#report('unanswered')
-      if (heads.learn(stamped.position, stamped.family) === 'other_chain') return this.#report('other_chain')
+      const { position, family, encryptionKey } = stamped
+      if (heads.learn(position, family, encryptionKey) === 'other_chain') return this.#report('other_chain')
       this.#respondedAtMs = now()
       if (release !== undefined) onRelease(release)
       this.#report('answered')

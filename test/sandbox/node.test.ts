@@ -18,7 +18,7 @@ const position = [
 t.test('a success has the seven position headers, in lower case and in wire order', async t => {
   const { url, ledger } = await startSandboxNode(t)
   const index = await requestNode(`${url}/v1`)
-  t.same(index.names, ['content-type', ...position, 'content-length', 'date'])
+  t.same(index.names, ['content-type', ...position, 'x-aptos-txn-encryption-key', 'content-length', 'date'])
   t.equal(index.headers['content-type'], 'application/json; charset=utf-8')
   const { head, oldest } = ledger
   t.same(position.map(name => index.headers[name]), [

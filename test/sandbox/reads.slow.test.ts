@@ -161,7 +161,7 @@ t.test('modules come in the order of their state keys, and each page continues t
     walked.push(...page.json)
     cursor = page.headers['x-aptos-cursor'] as string | undefined
     if (cursor !== undefined) {
-      t.same(page.names.slice(-4), ['x-aptos-oldest-block-height', 'x-aptos-cursor', 'content-length', 'date'])
+      t.same(page.names.slice(-4), ['x-aptos-txn-encryption-key', 'x-aptos-cursor', 'content-length', 'date'])
     }
   }
   t.same(walked, whole.json)

@@ -53,7 +53,7 @@ t.test('a view returns the list of results, with the position and the gas used',
   t.equal(response.text, '["999"]')
   t.equal(response.headers['content-type'], 'application/json; charset=utf-8')
   t.match(response.headers['x-aptos-gas-used'], /^\d+$/)
-  t.same(response.names.slice(-4), ['x-aptos-oldest-block-height', 'x-aptos-gas-used', 'content-length', 'date'])
+  t.same(response.names.slice(-4), ['x-aptos-txn-encryption-key', 'x-aptos-gas-used', 'content-length', 'date'])
   t.equal((await view(url, call('height'), `?ledger_version=${ledger.block(500).lastVersion}`)).text, '["500"]')
   const inBytes = await view(url, call('height'), '', { ...json, ...bcs })
   t.equal(inBytes.headers['content-type'], 'application/x-bcs')

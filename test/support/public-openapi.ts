@@ -280,8 +280,9 @@ function familyNames (more: readonly FamilyHeader[]): string[] {
 
 function headersOfFamilies (more: readonly FamilyHeader[]): OpenApiObject {
   const headers = [...positionHeaderDefinitions, ...more]
+  const ownHeaders = headers.filter(({ name }) => name !== 'txn-encryption-key')
   return {
-    ...headerObjectsOf(own, headers.map(header => ({ ...header, name: header.name.toUpperCase() })), []),
+    ...headerObjectsOf(own, ownHeaders.map(header => ({ ...header, name: header.name.toUpperCase() })), []),
     ...headerObjectsOf(upstream, headers, [])
   }
 }
