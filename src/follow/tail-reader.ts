@@ -227,7 +227,7 @@ export class TailReader {
     if (start === undefined || isNothingNew || !this.#options.shouldVerify()) return transactions
     const response = await this.#fetch(transactionsTarget(start, transactions.length), start, mediaTypes.bcs)
     const result = response?.status === 200 && response.rest === undefined
-      ? verifyWriteSets(transactions, response.body)
+      ? await verifyWriteSets(transactions, response.body)
       : 'unavailable'
     this.#options.onPage(result === 'unavailable' ? 'failed' : 'ok', response?.body.length ?? 0)
     this.#options.onVerified(result)

@@ -1,6 +1,5 @@
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import { readAddress } from '../api/address.js'
-import { type ByteRange, eachItemIn, itemRangesIn, membersIn, stringIn, u64In } from '../api/json-scan.js'
+import { type ByteRange, eachItemIn, membersIn, stringIn, u64In } from '../api/json-scan.js'
 import {
   digestOf,
   digestOfHash,
@@ -15,6 +14,7 @@ import {
 } from '../api/state-key.js'
 import { hasSettledMembers } from '../api/transaction-summary.js'
 import { readTypeTag, type TypeTag } from '../api/type-tag.js'
+import { ScanTurns } from './scan-turns.js'
 
 /** Reasons why a transaction counts as a change of everything. */
 export const touchAllReasons = [
@@ -52,8 +52,6 @@ type Members = ReadonlyMap<string, ByteRange>
 
 const listName = '"transactions":'
 
-// Scanned in one turn, which takes about half a millisecond.
-const turnBytes = 32 * 1024
 const emptyWriteSetHash = 'afb6e14fe47d850fd0a7395bcfb997ffacf4715e0f895cc162c218e4a7564bc6'
 
 const knownKinds = new Set([
@@ -78,24 +76,20 @@ const widelyRead = new Map<StateDigest, TouchAllReason>(
   })
 )
 
-/**
- * Scans a page of transactions in JSON, in turns with other work, because a page of a megabyte would block hits for
- * milliseconds; undefined if any version or root is not certain.
- */
+/** Scans a page of transactions in JSON, in turns with other work; undefined if any version or root is not certain. */
 export async function readTouchedKeys (body: Buffer, list?: ByteRange): Promise<TransactionDigest[] | undefined> {
-  const scanner = new ChangeScanner(body)
+  const turns = new ScanTurns()
+  const scanner = new ChangeScanner(body, turns)
   const digests: TransactionDigest[] = []
   const items = eachItemIn(body, list)
-  let turnEnds = turnBytes
   for (;;) {
     const next = items.next()
     if (next.done === true) return next.value ? digests : undefined
-    const digest = readDigest(scanner, body, next.value)
+    await turns.skipped(next.value.to - next.value.from)
+    const digest = await readDigest(scanner, body, next.value)
     if (digest === undefined) return undefined
     digests.push(digest)
-    if (next.value.to < turnEnds) continue
-    await nextTurn()
-    turnEnds = next.value.to + turnBytes
+    await turns.reached(next.value.to)
   }
 }
 
@@ -108,7 +102,11 @@ export async function readBlockDigests (body: Buffer): Promise<TransactionDigest
     : await readTouchedKeys(body, { from: name + listName.length, to: body.lastIndexOf(']') + 1 })
 }
 
-function readDigest (scanner: ChangeScanner, body: Buffer, item: ByteRange): TransactionDigest | undefined {
+async function readDigest (
+  scanner: ChangeScanner,
+  body: Buffer,
+  item: ByteRange
+): Promise<TransactionDigest | undefined> {
   const members = membersIn(body, item)
   const version = u64In(body, members?.get('version'))
   const root = hashIn(body, members?.get('accumulator_root_hash'))
@@ -119,7 +117,7 @@ function readDigest (scanner: ChangeScanner, body: Buffer, item: ByteRange): Tra
     hashIn(body, members.get(name))
   )
   const hashes = hash && events && changes ? [hash, events, changes] as const : undefined
-  const { touched, touchesAll } = scanner.read(members.get('changes'))
+  const { touched, touchesAll } = await scanner.read(members.get('changes'))
   const kind = stringIn(body, members.get('type')) ?? ''
   return { version, root, hashes, touched, touchesAll: reasonOfKind(kind, touched, changes) ?? touchesAll }
 }
@@ -141,23 +139,31 @@ interface Changes {
   readonly touchesAll: TouchAllReason | undefined
 }
 
+const unreadable: Changes = { touched: [], touchesAll: 'unreadable' }
+
 /** Reads the changes of one page, and remembers the tags that it has parsed. */
 class ChangeScanner {
   readonly #body: Buffer
+  readonly #turns: ScanTurns
   readonly #tags = new Map<string, TypeTag | undefined>()
   readonly #sets = new Map<string, StateDigest>()
 
-  constructor (body: Buffer) {
+  constructor (body: Buffer, turns: ScanTurns) {
     this.#body = body
+    this.#turns = turns
   }
 
-  read (list: ByteRange | undefined): Changes {
-    const changes = list && itemRangesIn(this.#body, list)
-    if (changes === undefined) return { touched: [], touchesAll: 'unreadable' }
+  async read (list: ByteRange | undefined): Promise<Changes> {
+    if (list === undefined) return unreadable
     const touched = new Set<StateDigest>()
     let touchesAll: TouchAllReason | undefined
-    for (const change of changes) touchesAll = this.#readChange(change, touched) ?? touchesAll
-    return { touched: [...touched], touchesAll }
+    const changes = eachItemIn(this.#body, list)
+    for (;;) {
+      const next = changes.next()
+      if (next.done === true) return next.value ? { touched: [...touched], touchesAll } : unreadable
+      touchesAll = this.#readChange(next.value, touched) ?? touchesAll
+      await this.#turns.reached(next.value.to)
+    }
   }
 
   #readChange (change: ByteRange, touched: Set<StateDigest>): TouchAllReason | undefined {

@@ -1,5 +1,7 @@
-import { hash } from 'node:crypto'
+import { createHash, hash } from 'node:crypto'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { digestOf, wildcardDigest, publishedCode, type StateDigest } from '../api/state-key.js'
+import { ScanTurns } from './scan-turns.js'
 import { type TransactionDigest } from './transaction-digest.js'
 
 /** Results of checking a page in BCS against the hashes that its transactions commit to. */
@@ -13,18 +15,21 @@ const [pathKind, itemKind, rawKind] = [0, 1, 2]
 const [codePath, , groupPath] = [0, 1, 2]
 const addressLength = 32
 const u64Length = 8
+// Hashed in one turn, which takes some milliseconds.
+const hashedBytes = 1024 * 1024
 
 /**
  * Compares the changes that a page listed in JSON with the write sets of the same page in BCS, whose bytes must have
  * the hash that each transaction commits to. A write set is found by hashes that no payload can contain, because it is
- * part of what they are hashes of.
+ * part of what they are hashes of. Runs in turns with other work.
  */
-export function verifyWriteSets (page: readonly TransactionDigest[], bcs: Buffer): VerifyResult {
+export async function verifyWriteSets (page: readonly TransactionDigest[], bcs: Buffer): Promise<VerifyResult> {
+  const turns = new ScanTurns()
   try {
     const reader = new BcsReader(bcs)
     if (reader.length() !== page.length) return 'unavailable'
     for (const transaction of page) {
-      const result = verifyTransaction(transaction, reader)
+      const result = await verifyTransaction(transaction, reader, turns)
       if (result !== 'equal') return result
     }
     return reader.isAtEnd ? 'equal' : 'unavailable'
@@ -34,28 +39,44 @@ export function verifyWriteSets (page: readonly TransactionDigest[], bcs: Buffer
   }
 }
 
-function verifyTransaction ({ version, root, hashes, touched }: TransactionDigest, reader: BcsReader): VerifyResult {
+async function verifyTransaction (
+  { version, root, hashes, touched }: TransactionDigest,
+  reader: BcsReader,
+  turns: ScanTurns
+): Promise<VerifyResult> {
   if (hashes === undefined || root === undefined || reader.u64() !== version) return 'unavailable'
   reader.skipPast(Buffer.from(hashes.join(''), 'hex'))
   reader.skipPast(Buffer.from(root, 'hex'))
   const from = reader.at
-  const written = readWriteSet(reader)
+  const isListed = await readWriteSet(reader, new Set(touched), turns)
   const [, , changesHash] = hashes
-  const bytes = Buffer.concat([writeSetPrefix, reader.since(from)])
-  if (hash('sha3-256', bytes, 'hex') !== changesHash) return 'different'
-  const listed = new Set(touched)
-  return written.every(key => listed.has(key)) ? 'equal' : 'different'
+  return isListed && await hashOf(reader.since(from)) === changesHash ? 'equal' : 'different'
 }
 
-/** Returns the digests that a write set touches. */
-function readWriteSet (reader: BcsReader): StateDigest[] {
+/** Reads a write set; returns true if every key that it touches is listed. */
+async function readWriteSet (
+  reader: BcsReader,
+  listed: ReadonlySet<StateDigest>,
+  turns: ScanTurns
+): Promise<boolean> {
   if (reader.byte() !== 0) throw new UnreadableBcsError('unknown form of a write set')
-  const written: StateDigest[] = []
+  let isListed = true
   for (let left = reader.length(); left > 0; left--) {
-    written.push(...readStateKey(reader))
+    isListed = readStateKey(reader).every(key => listed.has(key)) && isListed
     skipWriteOp(reader)
+    await turns.reached(reader.at)
   }
-  return written
+  return isListed
+}
+
+/** Hashes a write set, whose megabytes would block hits for tens of milliseconds. */
+async function hashOf (writeSet: Buffer): Promise<string> {
+  const hashed = createHash('sha3-256').update(writeSetPrefix)
+  for (let at = 0; at < writeSet.length; at += hashedBytes) {
+    if (at > 0) await nextTurn()
+    hashed.update(writeSet.subarray(at, at + hashedBytes))
+  }
+  return hashed.digest('hex')
 }
 
 /** Reads a state key as the digests that a change of it touches. */

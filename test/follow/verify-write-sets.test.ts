@@ -16,7 +16,7 @@ import { verifyWriteSets } from '../../src/follow/verify-write-sets.js'
 import { Ledger } from '../../sandbox/ledger.js'
 import { defaultSettings } from '../../sandbox/options.js'
 import { type TailFault } from '../../sandbox/transaction-page-fault.js'
-import { check, seedTitle } from '../support/properties.js'
+import { checkAsync, seedTitle } from '../support/properties.js'
 import { pageInBcs, pageInJson, versionsFrom } from '../support/transaction-pages.js'
 
 const ledger = new Ledger({ ...defaultSettings, blocks: 60, prunedBlocks: 0 })
@@ -28,10 +28,13 @@ const changed = versions.filter((_, index) => Number(honest.json[index]?.touched
 
 t.test('an honest page is equal in JSON and in BCS, whatever its kinds of transactions', async t => {
   t.equal(honest.json.length, versions.length)
-  t.equal(verifyWriteSets(honest.json, honest.bcs), 'equal')
+  t.equal(await verifyWriteSets(honest.json, honest.bcs), 'equal')
   const first = versionsFrom(0n, 100)
-  t.equal(verifyWriteSets(await readTouchedKeys(pageInJson(ledger, first)) ?? [], pageInBcs(ledger, first)), 'equal')
-  t.equal(verifyWriteSets([], pageInBcs(ledger, [])), 'equal')
+  t.equal(
+    await verifyWriteSets(await readTouchedKeys(pageInJson(ledger, first)) ?? [], pageInBcs(ledger, first)),
+    'equal'
+  )
+  t.equal(await verifyWriteSets([], pageInBcs(ledger, [])), 'equal')
 })
 
 t.test('a change that JSON does not list is a difference', async t => {
@@ -41,40 +44,43 @@ t.test('a change that JSON does not list is a difference', async t => {
     // Other members of a group still name its key.
     const isListed = json.every(({ touched }, index) => touched.length === honest.json[index]?.touched.length)
     if (!isListed) missed++
-    t.equal(verifyWriteSets(json, honest.bcs), isListed ? 'equal' : 'different', `${version}`)
+    t.equal(await verifyWriteSets(json, honest.bcs), isListed ? 'equal' : 'different', `${version}`)
   }
   t.ok(missed > 5, `${missed}`)
-  t.equal(verifyWriteSets(await digestsOf({ kind: 'tail', lie: 'noWriteSets' }), honest.bcs), 'different')
+  t.equal(await verifyWriteSets(await digestsOf({ kind: 'tail', lie: 'noWriteSets' }), honest.bcs), 'different')
 })
 
 t.test('a write set without the hash that its transaction commits to is a difference', async t => {
   for (const version of changed) {
     const bcs = pageInBcs(ledger, versions, { kind: 'tail', lie: 'droppedChange', version })
-    t.equal(verifyWriteSets(honest.json, bcs), 'different', `${version}`)
+    t.equal(await verifyWriteSets(honest.json, bcs), 'different', `${version}`)
   }
   const none = pageInBcs(ledger, versions, { kind: 'tail', lie: 'noWriteSets' })
-  t.equal(verifyWriteSets(honest.json, none), 'different')
+  t.equal(await verifyWriteSets(honest.json, none), 'different')
 })
 
 t.test('pages of other transactions, or in another order, are not equal', async t => {
   for (const lie of ['skipped', 'repeated', 'reordered', 'shortened', 'otherChain'] as const) {
-    t.not(verifyWriteSets(honest.json, pageInBcs(ledger, versions, { kind: 'tail', lie })), 'equal', lie)
-    t.not(verifyWriteSets(await digestsOf({ kind: 'tail', lie }), honest.bcs), 'equal', lie)
+    t.not(await verifyWriteSets(honest.json, pageInBcs(ledger, versions, { kind: 'tail', lie })), 'equal', lie)
+    t.not(await verifyWriteSets(await digestsOf({ kind: 'tail', lie }), honest.bcs), 'equal', lie)
   }
-  t.equal(verifyWriteSets(honest.json, Buffer.concat([honest.bcs, Buffer.from([0])])), 'unavailable')
-  t.equal(verifyWriteSets(honest.json.map(each => ({ ...each, hashes: undefined })), honest.bcs), 'unavailable')
-  t.equal(verifyWriteSets(honest.json.map(each => ({ ...each, root: undefined })), honest.bcs), 'unavailable')
+  t.equal(await verifyWriteSets(honest.json, Buffer.concat([honest.bcs, Buffer.from([0])])), 'unavailable')
+  t.equal(await verifyWriteSets(honest.json.map(each => ({ ...each, hashes: undefined })), honest.bcs), 'unavailable')
+  t.equal(await verifyWriteSets(honest.json.map(each => ({ ...each, root: undefined })), honest.bcs), 'unavailable')
 })
 
 t.test(`a page that is cut or changed anywhere never fails, and is equal only if no key differs (${seedTitle})`, async t => {
   const place = fc.nat(honest.bcs.length - 1)
-  check(fc.property(place, at => verifyWriteSets(honest.json, honest.bcs.subarray(0, at)) !== 'equal'), 100)
-  check(
-    fc.property(place, fc.integer({ min: 1, max: 255 }), (at, flip) => {
+  await checkAsync(
+    fc.asyncProperty(place, async at => await verifyWriteSets(honest.json, honest.bcs.subarray(0, at)) !== 'equal'),
+    100
+  )
+  await checkAsync(
+    fc.asyncProperty(place, fc.integer({ min: 1, max: 255 }), async (at, flip) => {
       const bytes = Buffer.from(honest.bcs)
       bytes[at] = Number(bytes[at]) ^ flip
       // A byte of a payload or an event does not concern the write set.
-      return ['equal', 'different', 'unavailable'].includes(verifyWriteSets(honest.json, bytes))
+      return ['equal', 'different', 'unavailable'].includes(await verifyWriteSets(honest.json, bytes))
     }),
     100
   )
@@ -112,9 +118,9 @@ function keyInBcs (key: Buffer): Buffer {
 }
 
 const item = itemKey(address, Buffer.from('0702', 'hex'))
-const verdict = (writes: Buffer, touched: readonly bigint[], form?: number): string => {
+const verdict = async (writes: Buffer, touched: readonly bigint[], form?: number): Promise<string> => {
   const { json, bcs } = pageOf(writes, touched, form)
-  return verifyWriteSets(json, bcs)
+  return await verifyWriteSets(json, bcs)
 }
 
 t.test('every kind of write and every form of metadata is read', async t => {
@@ -135,21 +141,21 @@ t.test('every kind of write and every form of metadata is read', async t => {
       write(5, long)
     ]
   ) {
-    t.equal(verdict(writes, touched), 'equal')
-    t.equal(verdict(writes, [digestOf(item)]), 'different', 'the table is missing')
-    t.equal(verdict(writes.subarray(0, -1), touched), 'unavailable')
+    t.equal(await verdict(writes, touched), 'equal')
+    t.equal(await verdict(writes, [digestOf(item)]), 'different', 'the table is missing')
+    t.equal(await verdict(writes.subarray(0, -1), touched), 'unavailable')
   }
-  t.equal(verdict(write(6), touched), 'unavailable')
-  t.equal(verdict(write(5, Buffer.concat([Buffer.from([2]), u64, u64])), touched), 'unavailable')
-  t.equal(verdict(write(2), touched, 1), 'unavailable', 'an unknown form of the write set')
-  t.equal(verdict(Buffer.from([0]), []), 'equal', 'nothing is written')
+  t.equal(await verdict(write(6), touched), 'unavailable')
+  t.equal(await verdict(write(5, Buffer.concat([Buffer.from([2]), u64, u64])), touched), 'unavailable')
+  t.equal(await verdict(write(2), touched, 1), 'unavailable', 'an unknown form of the write set')
+  t.equal(await verdict(Buffer.from([0]), []), 'equal', 'nothing is written')
 })
 
 t.test('raw and unknown state keys, and lengths beyond four groups, are not read', async t => {
   const after = Buffer.from([2, 2])
-  t.equal(verdict(Buffer.concat([Buffer.from([1, 2]), after]), []), 'unavailable')
-  t.equal(verdict(Buffer.concat([Buffer.from([1, 3]), Buffer.alloc(64)]), []), 'unavailable')
-  t.equal(verdict(Buffer.from('ffffffffffff01', 'hex'), []), 'unavailable')
+  t.equal(await verdict(Buffer.concat([Buffer.from([1, 2]), after]), []), 'unavailable')
+  t.equal(await verdict(Buffer.concat([Buffer.from([1, 3]), Buffer.alloc(64)]), []), 'unavailable')
+  t.equal(await verdict(Buffer.from('ffffffffffff01', 'hex'), []), 'unavailable')
 })
 
 t.test('keys of modules, resources and groups touch the sets that JSON names', async t => {
@@ -163,7 +169,7 @@ t.test('keys of modules, resources and groups touch the sets that JSON names', a
   for (const [key = Buffer.alloc(0), ...sets] of cases) {
     const writes = Buffer.concat([Buffer.from([1]), key, Buffer.from([2])])
     const touched = [digestOf(key), ...sets]
-    t.equal(verdict(writes, touched), 'equal')
-    for (const missing of touched) t.equal(verdict(writes, touched.filter(each => each !== missing)), 'different')
+    t.equal(await verdict(writes, touched), 'equal')
+    for (const missing of touched) t.equal(await verdict(writes, touched.filter(each => each !== missing)), 'different')
   }
 })
