@@ -7,6 +7,7 @@ import { type LocalInvalidator } from '../proxy/local-invalidator.js'
 import { encodePurgeRequest } from '../api/purge-request.js'
 import { type Read, targetOf } from '../api/read.js'
 import { type TypedEvent } from '../typed-event.js'
+import { logRateLimit } from './log-rate-limit.js'
 import { type SharedTier } from './purger.js'
 
 /** Receivers of an audit's findings. */
@@ -22,7 +23,7 @@ export interface AuditInvalidatorOptions {
 // Long table keys are cut; most fit, so an operator can repeat the request by hand.
 const maxShownChars = 500
 // Limits the log when an audit finds many differences (law 10: nothing grows without bound).
-const maxLinesPerSecond = 10
+const differenceRate = { lines: 10, perMs: 1000 }
 
 /**
  * Logs audit differences and invalidates the entries: wrong data on every replica, a changed rendering only here
@@ -30,7 +31,7 @@ const maxLinesPerSecond = 10
  */
 export function auditDifferenceListener (options: AuditInvalidatorOptions): (difference: AuditDifference) => void {
   const { purged, log } = options
-  const mayLog = logRateLimit(options.now)
+  const mayLog = logRateLimit(options.now, differenceRate)
   return difference => {
     const { result, reads, chain } = difference
     const suppressed = mayLog()
@@ -65,23 +66,6 @@ async function invalidate (
         'invalidation in a lower tier failed: purge everything when the tier is up'
       )
     }
-  }
-}
-
-/** Returns the number of suppressed lines since the last logged one; undefined suppresses this line. */
-function logRateLimit (now: () => number): () => number | undefined {
-  let secondBeganAtMs = -Infinity
-  let lines = 0
-  let suppressed = 0
-  return () => {
-    if (now() - secondBeganAtMs >= 1000) [secondBeganAtMs, lines] = [now(), 0]
-    if (++lines > maxLinesPerSecond) {
-      suppressed++
-      return undefined
-    }
-    const count = suppressed
-    suppressed = 0
-    return count
   }
 }
 

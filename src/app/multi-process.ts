@@ -17,6 +17,7 @@ import { WorkerPool, type Program } from '../workers/worker-pool.js'
 import { type ChainResetCount, type ShutdownDeadlines, type WorkerQueryResult } from '../workers/messages.js'
 import { type WorkerHandle } from '../workers/worker-handle.js'
 import { Cordons } from '../upstreams/cordons.js'
+import { adminLog } from './admin-log.js'
 import { CurrentConfig } from './current-config.js'
 import { listenOn } from './listen.js'
 import { type Varve } from './single-process.js'
@@ -165,7 +166,11 @@ class PrimaryProcess {
         this.#log.warn({ turnedAway, limit }, adminFullMessage)
       },
       setCordoned: async (upstream, isCordoned) => await this.#setCordoned(upstream, isCordoned),
-      purgeRoute: { token: () => current.value.admin.token, purge: async body => await this.#purgeAll(body) }
+      purgeRoute: {
+        token: () => current.value.admin.token,
+        log: adminLog(this.#log, now),
+        purge: async body => await this.#purgeAll(body)
+      }
     })
   }
 
@@ -249,7 +254,10 @@ class PrimaryProcess {
     if (first === undefined) throw unavailableError('no worker is listening yet')
     const purged = queryValueOf(await first.query({ kind: 'purge', body })) as PurgeResult
     const results = await this.#purgeLocally(body, first)
-    return { ...purged, everywhere: purged.everywhere && results.every(result => 'value' in result) }
+    const { stored, ...report } = purged
+    const everywhere = purged.everywhere && results.every(result => 'value' in result)
+    const isFound = results.some(result => 'value' in result && result.value === true)
+    return { ...report, everywhere, ...(stored === false && everywhere && !isFound && { stored }) }
   }
 
   /** Purges in all other workers, also of an older configuration, because a purge names a read and no upstream. */

@@ -12,8 +12,15 @@ export interface SharedTier {
   readonly tier: LowerTier
   /** Reads the state of the other replicas and publishes what they lack. */
   sync(): Promise<void>
-  /** Purges on every replica; resolves with false while some are still to be notified. */
-  purge(chain: ChainGeneration, invalidationIn: (chain: ChainGeneration) => Invalidation): Promise<boolean>
+  /**
+   * Purges on every replica; resolves with false while some are still to be notified. `onFound` reports that this
+   * process or the tier had any of it.
+   */
+  purge(
+    chain: ChainGeneration,
+    invalidationIn: (chain: ChainGeneration) => Invalidation,
+    onFound?: () => void
+  ): Promise<boolean>
 }
 
 /** Parts that a purge reaches. */
@@ -32,8 +39,8 @@ export interface PurgerOptions {
 export interface Purger {
   /** Purges this process and all replicas. */
   purge(body: Buffer): Promise<PurgeResult>
-  /** Purges this process only; another worker has already purged the shared tier. */
-  purgeLocally(body: Buffer): Promise<void>
+  /** Purges this process only, after another worker has purged the shared tier; true if this process had any of it. */
+  purgeLocally(body: Buffer): Promise<boolean>
 }
 
 /** Builds the purger of one process. */
@@ -57,16 +64,22 @@ export function buildPurger (
         return { everywhere, ...(everywhere && { generation: tracker.generation }) }
       }
       const invalidationFor = invalidator.invalidationOf(purge.read, chain)
+      let isFound = false
       const purged = sharedTier !== undefined
-        ? sharedTier.purge(chain, invalidationFor)
-        : invalidator.invalidate(invalidationFor(chain)).then(() => true)
-      return {
-        everywhere: await purged.catch((error: unknown) => {
-          if (error instanceof ErrorResponse) throw error
-          // The disk repeats an invalidation that failed, and is not read before it succeeds.
-          return false
+        ? sharedTier.purge(chain, invalidationFor, () => {
+          isFound = true
         })
-      }
+        : invalidator.invalidate(invalidationFor(chain)).then(hadAny => {
+          isFound = hadAny
+          return true
+        })
+      const everywhere = await purged.catch((error: unknown) => {
+        if (error instanceof ErrorResponse) throw error
+        // The disk repeats an invalidation that failed, and is not read before it succeeds.
+        return false
+      })
+      // A tier that did not confirm may have had it.
+      return { everywhere, ...(everywhere && !isFound && { stored: false }) }
     },
     purgeLocally: async body => {
       const purge = readPurge(body, { eventsDefault: eventsDefault() })
@@ -76,7 +89,9 @@ export function buildPurger (
         // Follows the generation that the first worker has started and recorded where all see it.
         if (sharedTier === undefined && diskBackend?.isShared !== true) generations.startNewGeneration()
         else await Promise.all([sharedTier?.sync(), diskBackend?.sync()])
-      } else if (chain !== undefined) await invalidator.invalidate(invalidationOfRead(purge.read, chain))
+        return true
+      }
+      return chain !== undefined && await invalidator.invalidate(invalidationOfRead(purge.read, chain))
     }
   }
 }

@@ -181,7 +181,7 @@ function redisBackendOf (
     restoreChain: async () => {
       await replicaSync.restoreChain().catch(() => {})
     },
-    purge: async (chain, invalidationIn) => await purges.purge(chain, invalidationIn),
+    purge: async (...purge) => await purges.purge(...purge),
     publishHead: () => {
       // Another chain may have an unconfirmed number.
       if (agreement.chain !== undefined && tracker.stamped !== undefined) {

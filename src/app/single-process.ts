@@ -6,6 +6,7 @@ import { type Metrics } from '../metrics/metrics.js'
 import { adminApp, adminFullMessage } from '../http/admin-app.js'
 import { reportUnexpectedError } from '../http/send-response.js'
 import { readinessOf, statusOf } from '../http/status.js'
+import { adminLog } from './admin-log.js'
 import { listenOn } from './listen.js'
 import { buildProxyServer } from './proxy-server.js'
 import { type ShutdownDeadlines } from '../workers/messages.js'
@@ -42,7 +43,11 @@ export async function startSingleProcess (
       log.warn({ turnedAway, limit }, adminFullMessage)
     },
     setCordoned: async (upstream, isCordoned) => server.setCordoned(upstream, isCordoned),
-    purgeRoute: { token: () => server.current.value.admin.token, purge: async body => await server.purger.purge(body) }
+    purgeRoute: {
+      token: () => server.current.value.admin.token,
+      log: adminLog(log, () => performance.now()),
+      purge: async body => await server.purger.purge(body)
+    }
   })
   try {
     // Listens before contacting upstreams and Redis: an address in use may mean that another varve already works there.

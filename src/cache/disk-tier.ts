@@ -104,13 +104,14 @@ export class DiskTier implements LowerTier, OwnTier {
     }
   }
 
-  /** Invalidates entries, including queued writes: hides the tier at once, until the invalidation is durable. */
-  async invalidate (invalidation: Invalidation): Promise<void> {
-    this.#writeQueue.drop(({ stored }) => invalidates(invalidation, stored))
+  /** Invalidates entries and queued writes: hides the tier until the invalidation is durable; true if it had any. */
+  async invalidate (invalidation: Invalidation): Promise<boolean> {
+    let hadAny = this.#writeQueue.drop(({ stored }) => invalidates(invalidation, stored))
     const wasProven = this.#options.space() !== undefined
     await this.#hideUntilDone(async () => {
-      await this.#invalidate(invalidation, wasProven)
+      if (await this.#invalidate(invalidation, wasProven)) hadAny = true
     })
+    return hadAny
   }
 
   /** Invalidates everything: hides the tier at once, until our chain has another folder. */
@@ -179,11 +180,14 @@ export class DiskTier implements LowerTier, OwnTier {
     await pending.running
   }
 
-  async #invalidate (invalidation: Invalidation, wasProven: boolean): Promise<void> {
+  async #invalidate (invalidation: Invalidation, wasProven: boolean): Promise<boolean> {
     const space = this.#options.space()
     if (space === undefined) throw new Error('the chain on the disk is not proven yet')
     // Keys name the generation of their time; another one, proven since, has the same reads under other keys.
-    if (!wasProven && !isOfGeneration(invalidation, space)) return await this.#options.renewSpace()
+    if (!wasProven && !isOfGeneration(invalidation, space)) {
+      await this.#options.renewSpace()
+      return true
+    }
     const all = await addKnownStreams(invalidation, async key => await this.#read(space, key))
     this.#writeQueue.drop(({ stored }) => invalidates(all, stored))
     // A write that finished after the look-up would survive the invalidation.
@@ -197,9 +201,10 @@ export class DiskTier implements LowerTier, OwnTier {
         )
       )
     )
-    await Promise.all([...new Set([...all.keys, ...found.flat()])].map(async key => {
-      await this.#remove(space, key)
-    }))
+    const removed = await Promise.all(
+      [...new Set([...all.keys, ...found.flat()])].map(async key => await this.#remove(space, key))
+    )
+    return removed.includes(true)
   }
 
   async #look (space: string, selector: EntrySelector): Promise<FoundEntry | undefined> {
@@ -251,10 +256,11 @@ export class DiskTier implements LowerTier, OwnTier {
     }
   }
 
-  async #remove (space: string, key: string): Promise<void> {
+  async #remove (space: string, key: string): Promise<boolean> {
     const { files, room } = this.#options
     const bytes = await files.remove(space, key)
     if (bytes > 0) room.add(-bytes, -1)
+    return bytes > 0
   }
 
   async #write (item: QueuedWrite): Promise<void> {

@@ -96,8 +96,9 @@ export class MemoryTier implements CacheTier<Entry, Entry>, OwnTier {
     return this.#entries.peek(entry.key) === entry && costOf(by) <= this.#entries.maxSize && this.#insert(by)
   }
 
-  /** Invalidates entries by key or family, and by any version or event inside their intervals. */
-  invalidate ({ keys, intervals }: Invalidation): void {
+  /** Invalidates entries by key or family, and by any version or event in their intervals; true if it had any. */
+  invalidate ({ keys, intervals }: Invalidation): boolean {
+    const before = this.#entries.size
     for (const key of keys) {
       this.#entries.delete(key)
       // The key of a latest read names the family of all its versions; the path of a stream names pages that may stay.
@@ -108,6 +109,7 @@ export class MemoryTier implements CacheTier<Entry, Entry>, OwnTier {
     for (const interval of intervals) {
       for (const key of this.#intervals.overlapping(interval)) this.#entries.delete(key)
     }
+    return this.#entries.size < before
   }
 
   /** Invalidates entries whose intervals have grown with the ledger, because what was read of it is wrong. */

@@ -96,18 +96,21 @@ export class RedisTier implements LowerTier {
     }
   }
 
-  /** Invalidates entries, including queued writes; rejects if Redis is unreachable. */
-  async invalidate (invalidation: Invalidation): Promise<void> {
-    this.dropQueued(invalidation)
+  /** Invalidates entries, including queued writes; true if it had any, rejects if Redis is unreachable. */
+  async invalidate (invalidation: Invalidation): Promise<boolean> {
+    const hadQueued = this.dropQueued(invalidation)
     // A write that finished after the lookup would survive the invalidation.
     await this.#writeQueue.waitForInFlight()
     const { keys, removeRecords } = await this.#link.run(
       'find',
       async client => await locateEntries(client, invalidation, this.#blockIndex, this.#pageIndex)
     )
-    await this.#link.run('delete', async client => {
-      await Promise.all([...keys.map(async key => await client.del(this.#prefix + key)), removeRecords(client)])
-    })
+    const [deleted] = await this.#link.run('delete', async client =>
+      await Promise.all([
+        Promise.all(keys.map(async key => await client.del(this.#prefix + key))),
+        removeRecords(client)
+      ]))
+    return hadQueued || deleted.some(count => count > 0)
   }
 
   /** Extends an invalidation by the streams that Redis knows for its paths. */
@@ -125,9 +128,9 @@ export class RedisTier implements LowerTier {
     if (this.#recentPuts.hasAnyInvalidated(invalidation)) await this.invalidate(invalidation)
   }
 
-  /** Drops the queued writes that an invalidation covers, and retries of such writes in flight. */
-  dropQueued (invalidation: Invalidation): void {
-    this.#writeQueue.drop(({ stored }) => invalidates(invalidation, stored))
+  /** Drops the queued writes that an invalidation covers, and retries of such writes in flight; true if it had any. */
+  dropQueued (invalidation: Invalidation): boolean {
+    return this.#writeQueue.drop(({ stored }) => invalidates(invalidation, stored))
   }
 
   /** Drops all queued writes, and retries of writes in flight. */

@@ -39,8 +39,11 @@ export interface CacheTier<Written, Found> {
   get(selector: EntrySelector): Found | undefined | Promise<Found | undefined>
   /** Stores an entry, at once or in the background; an entry that is too large is not stored. */
   put(entry: Written): unknown
-  /** Invalidates entries, including those still on their way into the tier; rejects if the tier cannot do so. */
-  invalidate(what: Invalidation): void | Promise<void>
+  /**
+   * Invalidates entries, including those still on their way into the tier, and returns true if it had any; rejects if
+   * the tier cannot do so.
+   */
+  invalidate(what: Invalidation): boolean | Promise<boolean>
   /** Finishes pending writes within a time limit, and frees what the process holds. */
   close(): void | Promise<void>
 }
@@ -56,8 +59,8 @@ export interface LowerTier extends CacheTier<TierWrite, FoundEntry> {
 
 /** Tier of this process or machine alone: it gets every purge, also those of replicas. A shared tier is purged once. */
 export interface OwnTier {
-  /** Hides the entries at once, and resolves when no later process finds them either. */
-  invalidate(what: Invalidation): void | Promise<void>
+  /** Hides the entries at once, and resolves when no later process finds them either, with true if it had any. */
+  invalidate(what: Invalidation): boolean | Promise<boolean>
   /** Hides everything at once, because purges may have been missed; resolves as `invalidate` does. */
   clear(): void | Promise<void>
 }

@@ -66,10 +66,12 @@ export class WriteQueue<T> {
     this.resume()
   }
 
-  /** Drops unwanted queued writes, and stops retries of unwanted writes in flight. */
-  drop (isUnwanted: (item: T) => boolean): void {
+  /** Drops unwanted queued writes, and stops retries of unwanted writes in flight; returns true if it had any. */
+  drop (isUnwanted: (item: T) => boolean): boolean {
+    const before = this.#items.size
     for (const [key, { item }] of this.#items) if (isUnwanted(item)) this.#remove(key)
     for (const write of this.#inFlight.values()) write.isDropped ||= isUnwanted(write.item)
+    return this.#items.size < before
   }
 
   /** Starts queued writes up to the concurrency limit. */

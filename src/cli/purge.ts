@@ -6,7 +6,7 @@ import { adminClientOf } from './admin-connection.js'
 export async function purge (flags: AdminFlags, words: readonly string[], io: Io): Promise<ExitCode> {
   const { status, text } = await adminClientOf(flags, io).post('/purge', scopeOf(flags, words))
   if (status === 200) {
-    io.out('purged\n')
+    io.out(isStored(text) ? 'purged\n' : 'purged: nothing of it was stored\n')
     return exitCodes.ok
   }
   if (status === 202) {
@@ -29,6 +29,14 @@ function scopeOf ({ all, data }: AdminFlags, [method, url, ...others]: readonly 
   // A whole URL, copied from a log or a browser, names the same read as its path.
   const target = /^https?:\/\/[^/]+(\/.*)$/.exec(url)?.[1] ?? url
   return { method: method.toUpperCase(), url: target, ...(data !== undefined && { body: data }) }
+}
+
+function isStored (text: string): boolean {
+  try {
+    return (JSON.parse(text) as { stored?: unknown }).stored !== false
+  } catch {
+    return true
+  }
 }
 
 function messageIn (text: string): string {

@@ -12,7 +12,7 @@ const maxUndeliveredPurges = 256
 
 /** Removes entries from the tiers that no other replica shares; resolves when no later process finds them. */
 export interface PurgeableTiers {
-  invalidate(invalidation: Invalidation): Promise<void>
+  invalidate(invalidation: Invalidation): Promise<boolean>
   invalidateAll(): Promise<void>
 }
 
@@ -46,14 +46,22 @@ export class Purges {
     return this.#undelivered.length > 0
   }
 
-  /** Purges here at once, and everywhere when Redis responds; returns true if Redis has it already. */
-  async purge (chain: ChainGeneration, invalidationIn: (chain: ChainGeneration) => Invalidation): Promise<boolean> {
+  /**
+   * Purges here at once, and everywhere when Redis responds; returns true if Redis has it already. `onFound` reports
+   * that this process or Redis had any of it.
+   */
+  async purge (
+    chain: ChainGeneration,
+    invalidationIn: (chain: ChainGeneration) => Invalidation,
+    onFound = (): void => {}
+  ): Promise<boolean> {
     if (this.#undelivered.length >= maxUndeliveredPurges) {
       throw unavailableError('too many purges are waiting for Redis: retry when Redis is up, or purge everything')
     }
-    const purge = { id: randomUUID(), invalidationIn }
+    const purge = { id: randomUUID(), invalidationIn, onFound }
     this.#undelivered.push(purge)
-    await Promise.all([this.#invalidate(invalidationIn(chain)), this.deliver().catch(() => {})])
+    const [hadAny] = await Promise.all([this.#invalidate(invalidationIn(chain)), this.deliver().catch(() => {})])
+    if (hadAny) onFound()
     return !this.#undelivered.includes(purge)
   }
 
@@ -78,7 +86,7 @@ export class Purges {
     // Excludes own purges: one delivered while the log was read is known, one still being delivered is listed.
     const newPurges = exclude(purges, [...this.#known ?? [], ...this.#undelivered])
     this.#addKnown(newPurges)
-    const invalidated: Array<Promise<void>> = []
+    const invalidated: Array<Promise<unknown>> = []
     if (isFull && newPurges.length === purges.length) {
       // All entries are unknown, so the log may have trimmed others.
       invalidated.push(local.invalidateAll())
@@ -98,20 +106,20 @@ export class Purges {
     if (undelivered.resolved?.generation !== chain.generation) {
       const invalidation = undelivered.invalidationIn(chain)
       const resolved = await store.resolveStreams(invalidation)
-      if (resolved !== invalidation) await this.#invalidate(resolved)
+      if (resolved !== invalidation && await this.#invalidate(resolved)) undelivered.onFound()
       undelivered.resolved = { generation: chain.generation, invalidation: resolved }
     }
     const purge = { id: undelivered.id, ...undelivered.resolved.invalidation }
-    await store.invalidate(purge)
+    if (await store.invalidate(purge)) undelivered.onFound()
     await log.add(chain.id, purge)
     this.#undelivered.shift()
     this.#addKnown([purge])
     await notifyReplicas(chain.id).catch(() => {})
   }
 
-  async #invalidate (invalidation: Invalidation): Promise<void> {
-    this.#options.store.dropQueued(invalidation)
-    await this.#options.local.invalidate(invalidation)
+  async #invalidate (invalidation: Invalidation): Promise<boolean> {
+    const hadQueued = this.#options.store.dropQueued(invalidation)
+    return await this.#options.local.invalidate(invalidation) || hadQueued
   }
 
   #addKnown (purges: readonly Purge[]): void {

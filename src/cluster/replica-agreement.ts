@@ -6,6 +6,8 @@ import { type ChainGeneration, type Tracker } from '../chain/tracker.js'
 export interface UndeliveredPurge {
   readonly id: string
   readonly invalidationIn: (chain: ChainGeneration) => Invalidation
+  /** Reports that something was found to purge. */
+  readonly onFound: () => void
   /**
    * The purge with every stream name that Redis knew. A retry needs it, because the first attempt may delete those
    * names.

@@ -97,7 +97,7 @@ export function adminApp (options: AdminOptions): FastifyInstance {
   // Needs the token, because the settings name upstreams and limits that other readers of the listener need not know.
   app.get('/config', {
     onRequest: async request => {
-      requireToken(request, purgeRoute.token())
+      requireToken(request, purgeRoute)
     }
   }, async (_request, reply) => await reply.header('cache-control', 'no-store').send(config()))
   addStatusPageRoutes(app)
@@ -129,11 +129,11 @@ export function adminApp (options: AdminOptions): FastifyInstance {
 }
 
 /** Adds POST /upstreams/NAME/cordon and /uncordon; without a configured token every call is 403. */
-function addCordonRoutes (app: FastifyInstance, { purgeRoute: { token }, setCordoned }: AdminOptions): void {
+function addCordonRoutes (app: FastifyInstance, { purgeRoute, setCordoned }: AdminOptions): void {
   for (const [action, isCordoned] of [['cordon', true], ['uncordon', false]] as const) {
     app.post<{ Params: { name: string } }>(`/upstreams/:name/${action}`, {
       onRequest: async request => {
-        requireToken(request, token())
+        requireToken(request, purgeRoute)
       }
     }, async ({ params: { name } }, reply) => {
       if (!await setCordoned(name, isCordoned)) throw webFrameworkError(404, 'no upstream of this name')

@@ -69,8 +69,8 @@ export class LocalInvalidator {
     return on => invalidationOfRead(read, on, stream)
   }
 
-  /** Hides entries at once; resolves when no later process finds them in the tiers of this one. */
-  async invalidate (invalidation: Invalidation): Promise<void> {
+  /** Hides entries at once; resolves when no later process finds them in these tiers, with true if one had any. */
+  async invalidate (invalidation: Invalidation): Promise<boolean> {
     const { keys, intervals } = invalidation
     // This process may know the stream of a path that the sender of the purge did not know.
     const inStreams = intervals.flatMap(interval => {
@@ -79,11 +79,9 @@ export class LocalInvalidator {
     })
     const all = { keys, intervals: [...intervals, ...inStreams] }
     this.#record(all)
-    const invalidated = this.#tiers.map(async tier => {
-      await tier.invalidate(all)
-    })
+    const invalidated = this.#tiers.map(async tier => await tier.invalidate(all))
     for (const key of keys) this.#streamsByHandle.remove(key)
-    await Promise.all(invalidated)
+    return (await Promise.all(invalidated)).includes(true)
   }
 
   /** Hides everything at once; resolves when no later process finds any of it. */

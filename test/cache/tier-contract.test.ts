@@ -163,6 +163,19 @@ for (
       for (const selector of selectors) t.ok(await tier.get(selector))
     })
 
+    t.test('an invalidation says if the tier had any of it', async t => {
+      const tier = await opened(t, storedEntryOf('a', 'x'), block(1, 10n, 19n), page(events(0n, 9n)))
+      const whats = [
+        { keys: ['a'], intervals: [] },
+        { keys: [], intervals: [atVersion(19n)] },
+        { keys: ['b'], intervals: [events(0n, 0n)] }
+      ]
+      for (const what of whats) t.equal(await tier.invalidate(what), true)
+      for (const what of whats) t.equal(await tier.invalidate(what), false)
+      tier.put(storedEntryOf('a', 'x'))
+      t.equal(await tier.invalidate({ keys: ['a'], intervals: [] }), true, 'also on its way into the tier')
+    })
+
     t.test('a tier without room drops entries, and never returns part of one', async t => {
       const tier = await opened(t)
       // Random bytes, which compression cannot shrink.

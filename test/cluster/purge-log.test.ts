@@ -42,6 +42,7 @@ async function replicaAt (t: Test, url: string): Promise<Replica> {
       invalidate: async ({ keys, intervals }) => {
         invalidated.push(...keys)
         last = intervals
+        return true
       },
       invalidateAll: async () => {
         invalidated.push('everything')

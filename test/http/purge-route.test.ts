@@ -109,6 +109,53 @@ t.test('a wrong or missing token gets 401 before the body is read; the right one
   )
 })
 
+t.test('each purge is one log line with its address and read, and says if nothing was stored', async t => {
+  const varve = await varveWith(t, token)
+  const lines = (): object[] =>
+    varve.log.filter(({ msg }) => /^purged/.test(String(msg))).map(({ level, time, pid, hostname, ...line }) => line)
+  const [clientAddress, body] = ['127.0.0.1', JSON.stringify({ url: modules })]
+  const read = { clientAddress, method: 'GET', url: modules, everywhere: true }
+  t.same((await post(varve, body)).body, '{"purged":true,"everywhere":true}')
+  t.same((await post(varve, body)).body, '{"purged":true,"everywhere":true,"stored":false}')
+  t.same(lines(), [
+    { ...read, msg: 'purged a read' },
+    { ...read, stored: false, msg: 'purged a read that was not stored' }
+  ])
+  const item = {
+    method: 'POST',
+    url: '/v1/tables/0x5eed/item?ledger_version=7',
+    body: { key_type: 'u64', value_type: 'u64', key: '7'.padStart(3000, '0') }
+  }
+  t.equal((await post(varve, JSON.stringify(item))).status, 200)
+  t.match(lines()[2], { method: 'POST', url: item.url, body: /^\{"key_type":"u64","value_type":"u64".{464}$/ })
+  t.equal((await post(varve, '{"all":true}')).status, 200)
+  t.same(lines()[3], {
+    clientAddress,
+    everywhere: true,
+    generation: 2,
+    msg: 'purged everything: a new key generation starts'
+  })
+  t.equal(lines().length, 4)
+  t.equal(varve.log.filter(({ msg }) => /generation/.test(String(msg))).length, 2, 'beside the change itself')
+})
+
+t.test('a rejected token is one log line with its address, and guessing fills no log', async t => {
+  for (const [configured, status] of [[token, 401], [null, 403]] as const) {
+    const varve = await varveWith(t, configured)
+    const lines = (): object[] => varve.log.filter(({ msg }) => /^admin call rejected/.test(String(msg)))
+    const headers = { authorization: 'Bearer gue55' }
+    await sendRequest(varve.adminUrl, `/config?${'x'.repeat(600)}`, { headers })
+    await sendRequest(varve.adminUrl, '/upstreams/node/cordon', { method: 'POST', headers })
+    for (let nth = 0; nth < 40; nth++) await post(varve, '{"all":true}', { headers })
+    t.match(lines(), [
+      { level: 40, clientAddress: '127.0.0.1', method: 'GET', url: /^\/config\?x{492}$/, status },
+      { method: 'POST', url: '/upstreams/node/cordon', status },
+      ...Array.from({ length: 8 }, () => ({ method: 'POST', url: '/purge', status }))
+    ])
+    t.notMatch(JSON.stringify(varve.log), 'gue55')
+  }
+})
+
 t.test('the body is JSON whatever its type; a malformed, long or compressed one purges nothing', async t => {
   const varve = await varveWith(t, token)
   const authorization = `Bearer ${token}`

@@ -181,6 +181,7 @@ t.test('a purge reaches the tiers of this process, and waits until the slowest h
     invalidate: async ({ keys }) => {
       invalidated.push(...keys)
       await finished
+      return true
     },
     clear: async () => {
       invalidated.push('everything')

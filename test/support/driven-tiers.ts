@@ -17,7 +17,7 @@ export interface DrivenTier {
   /** Resolves when what was put can be found. */
   untilStored(): Promise<void>
   get(selector: EntrySelector): Promise<Pick<StoredEntry, 'key' | 'status' | 'body' | 'validity'> | undefined>
-  invalidate(what: Invalidation): Promise<void>
+  invalidate(what: Invalidation): Promise<boolean>
   close(): Promise<void>
   /** Changes a stored value where it lies; undefined if nothing but this process can reach it. */
   readonly damage: ((key: string) => Promise<void>) | undefined
@@ -42,9 +42,7 @@ export async function openMemory (): Promise<DrivenTier> {
     },
     untilStored: async () => {},
     get: async selector => tier.get(selector),
-    invalidate: async what => {
-      tier.invalidate(what)
-    },
+    invalidate: async what => tier.invalidate(what),
     close: async () => {
       tier.close()
     },
@@ -70,9 +68,7 @@ export async function openRedis (t: Test): Promise<DrivenTier> {
         await tier.waitUntilIdle()
       },
       get: async selector => (await tier.get(selector))?.stored,
-      invalidate: async what => {
-        await tier.invalidate(what)
-      },
+      invalidate: async what => await tier.invalidate(what),
       close: async () => {
         await tier.close()
       },
@@ -102,9 +98,7 @@ export async function openDisk (t: Test): Promise<DrivenTier> {
         await evictor.waitUntilIdle()
       },
       get: async selector => (await tier.get(selector))?.stored,
-      invalidate: async what => {
-        await tier.invalidate(what)
-      },
+      invalidate: async what => await tier.invalidate(what),
       close: async () => {
         await tier.close()
       },

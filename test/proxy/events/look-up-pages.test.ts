@@ -279,7 +279,7 @@ t.test('a page found in a lower tier is fetched if its path has lost its stream 
     },
     put: () => {},
     status: { state: 'up' },
-    invalidate: () => {},
+    invalidate: () => false,
     dropPending: () => {},
     close: async () => {}
   }
