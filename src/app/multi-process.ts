@@ -63,7 +63,7 @@ class PrimaryProcess {
   readonly #current: CurrentConfig
   readonly #disk: Config['cache']['disk']
   readonly #summedMetrics = new SummedMetrics(['varve_chain_resets_total'])
-  readonly #recent = new MergedRecentCounts(() => performance.timeOrigin + now())
+  readonly #recent: MergedRecentCounts
   readonly #buckets = new LocalBuckets(now)
   // One per configuration: a reload has two.
   readonly #groups = new Set<WorkerGroup>()
@@ -79,6 +79,7 @@ class PrimaryProcess {
     this.#sandboxUrl = sandboxUrl
     this.#log = log
     this.#metrics = metrics
+    this.#recent = new MergedRecentCounts(() => performance.timeOrigin + now(), () => metrics.countsWithFaults)
     this.#current = new CurrentConfig(config)
     this.#disk = config.cache.disk
     this.#workerPool = new WorkerPool(program, {

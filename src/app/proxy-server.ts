@@ -6,6 +6,7 @@ import { type Metrics } from '../metrics/metrics.js'
 import { RecentCounts } from '../metrics/recent-counts.js'
 import { describeChainMismatch } from '../chain/describe-chain-mismatch.js'
 import { type ProxyContext } from '../proxy/proxy-context.js'
+import { HistoryForecast } from '../proxy/history-forecast.js'
 import { ResponseBuilder } from '../proxy/response-builder.js'
 import { ClientPolicies } from '../http/client-policies.js'
 import { ConnectionLimiter } from '../http/connection-limiter.js'
@@ -15,11 +16,12 @@ import { loadTickMs, LoadShedder } from '../http/load-shedder.js'
 import { RequestIds } from '../http/request-ids.js'
 import { reloadPublicApp, publicApp } from '../http/public-app.js'
 import { type ListenerContext } from '../http/send-response.js'
-import { levels } from '../http/status-conditions.js'
+import { levels } from '../http/severity.js'
 import { readinessOf } from '../http/status.js'
 import { type StatusSources } from '../http/status-sources.js'
 import { withTimeout } from '../with-timeout.js'
 import { type ShutdownDeadlines } from '../workers/messages.js'
+import { logLevels } from './level-log.js'
 import { listenOn } from './listen.js'
 import { hasRedis, openDisk, openTracing } from './lazy-parts.js'
 import { inFlightMbOf } from '../config/in-flight-memory.js'
@@ -110,14 +112,16 @@ export async function buildProxyServer (
     }
   })
   const recent = new RecentCounts(
-    () => metrics.counts,
+    () => metrics.countsWithFaults,
     () => performance.timeOrigin + proxy.now(),
     () => metrics.totals
   )
+  const history = new HistoryForecast(proxy)
   const timers = [
     setInterval(() => {
       clients.tick()
       proxy.lowestRequested.rotate()
+      history.tick()
     }, tickMs).unref(),
     setInterval(() => {
       recent.tick()
@@ -155,6 +159,7 @@ export async function buildProxyServer (
     inFlight,
     recent,
     tiers,
+    history,
     follow: () => following.status,
     info: () => ({ version, docs, mode: current.value.mode, host: hostname(), isSandbox }),
     degradedTiers: () =>
@@ -167,6 +172,7 @@ export async function buildProxyServer (
     degradedCertificate: () => certificate?.warnings ?? []
   }
   metrics.registerListenerGauges(clients, () => levels.indexOf(readinessOf(statusSources).level))
+  timers.push(logLevels(log, () => readinessOf(statusSources)))
   return {
     statusSources,
     current,

@@ -1,5 +1,6 @@
 import { ChainEvents } from './chain-events.js'
 import { compareBigInts, type Oldest, type Position, type ResponsePosition } from '../api/position.js'
+import { type LedgerStamp } from '../upstreams/lag.js'
 
 /** Relation of a response's position to the served head. */
 export type PositionRelation = 'ahead' | 'behind' | 'reset' | 'other_chain'
@@ -32,6 +33,7 @@ export class Tracker {
   #highestGeneration = 1
   #served: ResponsePosition | undefined
   #learnedAtMs = -Infinity
+  #movedAtMs = -Infinity
   #oldest: Oldest | undefined
   #isFollowing = false
   // Newest head of a response, while the served head is the followed one.
@@ -106,6 +108,17 @@ export class Tracker {
     return this.#now() - this.#learnedAtMs
   }
 
+  /** Milliseconds since the served head last moved. */
+  get headAgeMs (): number {
+    return this.#now() - this.#movedAtMs
+  }
+
+  /** Ledger time of the served head, and the age of that head; undefined before the first. */
+  get servedStamp (): LedgerStamp | undefined {
+    const served = this.#served?.position
+    return served && { timestampUsec: served.head.timestampUsec, ageMs: this.headAgeMs }
+  }
+
   /** Learns the position of a new response. */
   learn (position: Position, family: string, encryptionKey?: string): PositionRelation {
     this.#chainId ??= position.chainId
@@ -138,7 +151,7 @@ export class Tracker {
       if (newest !== undefined) this.show(newest)
     } else if (stamped.position.head.version > (this.#served?.position.head.version ?? -1n)) {
       this.#learnEncryptionKey(stamped)
-      this.#served = this.#withOldest(stamped)
+      this.#serve(this.#withOldest(stamped))
       this.#events.servedHeadAdvanced.publish()
     }
   }
@@ -169,7 +182,7 @@ export class Tracker {
     this.#learnEncryptionKey(stamped)
     const served = this.#served?.position
     if (served === undefined || position.head.version > served.head.version) {
-      this.#served = this.#withOldest(stamped)
+      this.#serve(this.#withOldest(stamped))
       this.#events.servedHeadAdvanced.publish()
     }
     return true
@@ -201,7 +214,7 @@ export class Tracker {
     if (head === undefined || this.learnProven(head)) return
     this.#clearPosition()
     this.#learnEncryptionKey(head)
-    this.#served = head
+    this.#serve(head)
     this.#events.servedHeadAdvanced.publish()
   }
 
@@ -216,6 +229,11 @@ export class Tracker {
   setOldest (oldest: Oldest): void {
     this.#oldest = oldest
     if (this.#served !== undefined) this.#served = this.#withOldest(this.#served)
+  }
+
+  #serve (stamped: ResponsePosition): void {
+    if (stamped.position.head.version !== this.#served?.position.head.version) this.#movedAtMs = this.#now()
+    this.#served = stamped
   }
 
   #clearPosition (): void {
@@ -251,7 +269,7 @@ export class Tracker {
   #advanceTo (stamped: ResponsePosition): void {
     const before = this.#served?.position.head.version
     const served = this.#withOldest(stamped)
-    this.#served = served
+    this.#serve(served)
     if (before !== undefined && stamped.position.head.version <= before) return
     this.#events.headAdvanced.publish(served)
     this.#events.servedHeadAdvanced.publish()

@@ -38,6 +38,8 @@ interface LoadedCertificate {
 // Takes a renewed certificate within half a minute: two equal reads are needed.
 const defaultCheckEveryMs = 10_000
 const dayMs = 86_400_000
+/** Days left from which an alert pages, so a warning comes no later, however short a certificate lives. */
+export const pagingDaysLeft = 2
 // Warns only after a missed renewal: ACME clients renew with a third of the lifetime left.
 const maxWarningMs = 7 * dayMs
 const warningShare = 1 / 6
@@ -73,7 +75,8 @@ export class Certificate {
   get warnings (): string[] {
     const { notBeforeMs, notAfterMs } = this.#current
     const leftMs = notAfterMs - this.#options.wallClockMs()
-    const soonMs = Math.min(maxWarningMs, (notAfterMs - notBeforeMs) * warningShare)
+    const missedRenewalMs = Math.min(maxWarningMs, (notAfterMs - notBeforeMs) * warningShare)
+    const soonMs = Math.max(missedRenewalMs, pagingDaysLeft * dayMs)
     return [
       ...(leftMs <= 0
         ? [`the certificate in use expired on ${isoTimeOf(notAfterMs)}`]

@@ -1,7 +1,9 @@
 import { type TierStatus } from '../cache/tier.js'
 import { type RecentSnapshot } from '../metrics/recent-counts.js'
-import { type StatusCondition, withTraffic } from './status-conditions.js'
+import { type StatusCondition } from './severity.js'
+import { withTraffic } from './status-conditions.js'
 import {
+  headAgeIn,
   overallStatusOf,
   type Readiness,
   type ProcessStatus,
@@ -21,7 +23,17 @@ export function mergeReadiness (
   recent: RecentSnapshot
 ): Readiness {
   const { ready, level, degraded } = mergeSeverity(statuses, wantedWorkers, isStopping, recent)
-  return { ready, level, degraded }
+  return { ready, level, degraded, ...headAgeIn(furthestOf(statuses)?.position) }
+}
+
+/** Returns the worker furthest ahead; of those at one head, the oldest has seen best when the head last moved. */
+function furthestOf (statuses: readonly WorkerStatus[]): WorkerStatus | undefined {
+  const headAgeOf = ({ position }: WorkerStatus): number => position?.headAgeMs ?? 0
+  const [furthest] = statuses.toSorted((a, b) => {
+    const [versionA, versionB] = [versionOf(a), versionOf(b)]
+    return versionA === versionB ? headAgeOf(b) - headAgeOf(a) : versionA < versionB ? 1 : -1
+  })
+  return furthest
 }
 
 function mergeSeverity (
@@ -45,7 +57,7 @@ function mergeSeverity (
   // Keeps one condition per text: workers report the same upstreams, whose lag each measures at another moment.
   const byText = new Map(
     [...own, ...statuses.flatMap(({ conditions }) => conditions)].map(
-      each => [each.text.replace(/\b\d+ s\b/, ''), each]
+      each => [each.text.replace(/\b\d+ s\b/g, ''), each]
     )
   )
   return overallStatusOf(!isStopping && ready > 0, withTraffic([...byText.values()], recent))
@@ -58,7 +70,7 @@ export function mergeStatuses (
   isStopping: boolean,
   recent: RecentSnapshot
 ): object {
-  const [furthest] = statuses.toSorted((a, b) => versionOf(a) < versionOf(b) ? 1 : -1)
+  const furthest = furthestOf(statuses)
   return {
     ...furthest,
     pid: undefined,

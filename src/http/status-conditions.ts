@@ -1,46 +1,35 @@
-import { describeChainMismatch } from '../chain/describe-chain-mismatch.js'
-import { type RecentSnapshot } from '../metrics/recent-counts.js'
-import { isLagging, lagSecondsOf } from '../upstreams/lag.js'
+import { isLagging, lagSecondsOf, type LedgerStamp } from '../upstreams/lag.js'
 import { type Upstream } from '../upstreams/upstream.js'
 import { upstreamStateOf } from '../upstreams/upstream-state.js'
+import { cacheOnly, pagingConditionsIn, pagingConditionsOf, type RecentRequests } from './paging-conditions.js'
+import { amber, red, type StatusCondition } from './severity.js'
 import { type StatusSources } from './status-sources.js'
 
-/** Severity from healthy to worst; the metric `varve_level` is the place in this list. */
-export const levels = ['green', 'amber', 'red'] as const
-
-/** One level of the closed list. */
-export type Level = typeof levels[number]
-
-/** Something that is wrong, in words. */
-export interface StatusCondition {
-  readonly level: Exclude<Level, 'green'>
-  readonly text: string
-}
+export { levelOf } from './severity.js'
 
 // Looks at the requests of 10 to 15 s: the step that is not over, and two before.
-const recentSteps = 3
+const errorSteps = 3
+// Looks at five minutes, as the cards of the status page do.
+const rejectedSteps = 60
 // Share of failed requests from which clients count as affected, not a few requests.
 const redShare = 0.01
-const cacheOnly = 'serving cache only: no upstream is usable'
+// Share of rejected requests that is more than single clients with mistakes, as in VarveClientsLimited.
+const rejectedShare = 0.05
+// Fewer rejected requests are a person who tries something.
+const minRejected = 5
 
 /** Lists what is wrong in this process, requests aside: the one rule of page, /readyz, /status.json and alerts. */
 export function statusConditionsOf (sources: StatusSources): StatusCondition[] {
   const { tracker, upstreamPool: { upstreams }, drain, clients, loadShedder, inFlight, info } = sources
-  const isUnknown = tracker.position === undefined
   return [
-    ...(isUnknown
-      ? [red(describeChainMismatch(upstreams, tracker) ?? 'no upstream has been reached yet')]
-      : upstreams.some(({ isUp, isCordoned }) => isUp && !isCordoned)
-      ? []
-      : [red(cacheOnly)]),
+    ...pagingConditionsOf(sources),
     ...(drain.isDraining ? [amber('draining: open requests are finished, then varve ends')] : []),
     ...(info().isSandbox ? [amber('sandbox')] : []),
-    ...upstreams.flatMap(upstream => reasonsOf(upstream, upstreams)).map(amber),
+    ...upstreams.flatMap(upstream => reasonsOf(upstream, upstreams, tracker.servedStamp)).map(amber),
     ...upstreams.filter(({ isCordoned }) => isCordoned).map(({ client }) =>
       amber(`${client.name} is cordoned: it gets no reads until an operator uncordons it`)
     ),
     ...sources.degradedTiers().map(amber),
-    ...sources.degradedCertificate().map(amber),
     ...(clients.isFull ? [amber('connection limit reached: new clients replace idle ones or are closed')] : []),
     ...(inFlight.isExhausted
       ? [amber('limits.inFlightMb is used up: large responses are not stored, and misses may be rejected')]
@@ -49,14 +38,16 @@ export function statusConditionsOf (sources: StatusSources): StatusCondition[] {
   ]
 }
 
-/** Adds the errors that clients get to the conditions of one process or of all. */
-export function withTraffic (
-  conditions: readonly StatusCondition[],
-  recent: Pick<RecentSnapshot, 'outcomes'>
-): StatusCondition[] {
-  const { failed, all } = failedIn(recent)
+/** Adds what recent requests say to the conditions of one process or of all. */
+export function withTraffic (conditions: readonly StatusCondition[], recent: RecentRequests): StatusCondition[] {
+  return [...withErrors(conditions, recent), ...pagingConditionsIn(recent), ...rejectedIn(recent)]
+}
+
+/** Adds the errors that clients get from varve. */
+function withErrors (conditions: readonly StatusCondition[], recent: RecentRequests): StatusCondition[] {
+  const { all, unavailable: failed } = sumsOf(recent, errorSteps)
   if (failed === 0) return [...conditions]
-  const share = `${failed * 100 < all ? '< 1' : Math.floor(failed / all * 100)} % of requests fail`
+  const share = `${shareOf(failed, all)} of requests fail`
   if (conditions.some(({ text }) => text === cacheOnly)) {
     return conditions.map(condition => condition.text === cacheOnly ? red(`serving cache only: ${share}`) : condition)
   }
@@ -64,29 +55,52 @@ export function withTraffic (
   return [{ level: failed / all >= redShare ? 'red' : 'amber', text }, ...conditions]
 }
 
-/** Returns the worst level of some conditions. */
-export function levelOf (conditions: readonly StatusCondition[]): Level {
-  if (conditions.some(({ level }) => level === 'red')) return 'red'
-  return conditions.length > 0 ? 'amber' : 'green'
+/** Names many rejected requests, which are no errors of varve, and look like success to nothing but varve. */
+function rejectedIn (recent: RecentRequests): StatusCondition[] {
+  const { all, limited, rejected } = sumsOf(recent, rejectedSteps)
+  const isMany = (count: number): boolean => count >= minRejected && count >= rejectedShare * all
+  return [
+    ...(isMany(limited)
+      ? [
+        amber(
+          `${shareOf(limited, all)} of requests are rejected with 429: if a proxy or load balancer is in front and ` +
+            'trustProxy does not list it, all its clients share one limit'
+        )
+      ]
+      : []),
+    ...(isMany(rejected)
+      ? [
+        amber(
+          `${shareOf(rejected, all)} of requests are rejected with 4xx by varve: ` +
+            'varve_requests_total{outcome="rejected"} has them by status'
+        )
+      ]
+      : [])
+  ]
 }
 
-function failedIn ({ outcomes }: Pick<RecentSnapshot, 'outcomes'>): { failed: number, all: number } {
-  const sum = (steps: readonly number[]): number => steps.slice(-recentSteps).reduce((total, count) => total + count, 0)
+function sumsOf (
+  { outcomes }: RecentRequests,
+  steps: number
+): { all: number, unavailable: number, limited: number, rejected: number } {
+  const sum = (counts: readonly number[]): number => counts.slice(-steps).reduce((total, count) => total + count, 0)
   return {
-    failed: sum(outcomes.unavailable),
-    all: Object.values(outcomes).reduce((total, steps) => total + sum(steps), 0)
+    all: Object.values(outcomes).reduce((total, counts) => total + sum(counts), 0),
+    unavailable: sum(outcomes.unavailable),
+    limited: sum(outcomes.limited),
+    rejected: sum(outcomes.rejected)
   }
 }
 
-function red (text: string): StatusCondition {
-  return { level: 'red', text }
+function shareOf (part: number, all: number): string {
+  return `${part * 100 < all ? '< 1' : Math.floor(part / all * 100)} %`
 }
 
-function amber (text: string): StatusCondition {
-  return { level: 'amber', text }
-}
-
-function reasonsOf (upstream: Upstream, upstreams: readonly Upstream[]): string[] {
+function reasonsOf (
+  upstream: Upstream,
+  upstreams: readonly Upstream[],
+  served: LedgerStamp | undefined
+): string[] {
   const { name, limiter } = upstream.client
   const { exhaustedLimit, queued, streams, maxConcurrent } = limiter
   const slots = exhaustedLimit === undefined
@@ -97,8 +111,8 @@ function reasonsOf (upstream: Upstream, upstreams: readonly Upstream[]): string[
   const { name: state, reason } = upstreamStateOf(upstream)
   switch (state) {
     case 'up':
-      return isLagging(upstream, upstreams)
-        ? [`${name} lags by ${Math.floor(lagSecondsOf(upstream, upstreams) ?? 0)} s of ledger time`, ...slots]
+      return isLagging(upstream, upstreams, served)
+        ? [`${name} lags by ${Math.floor(lagSecondsOf(upstream, upstreams, served) ?? 0)} s of ledger time`, ...slots]
         : slots
     case 'unknown':
       return [`${name} has not responded yet`]

@@ -37,6 +37,8 @@ export interface StatusSources {
   readonly loadShedder: { readonly isShedding: boolean }
   readonly inFlight: Pick<InFlightBytes, 'bytes' | 'maxBytes' | 'isExhausted'>
   readonly info: () => VarveInfo
+  /** Forecast of when history that clients request is pruned; absent where nothing samples it. */
+  readonly history?: { readonly soonForSeconds: number | undefined }
   /** Undefined where nothing follows. */
   readonly follow: () => FollowStatus | undefined
   readonly recent: { readonly snapshot: RecentSnapshot }

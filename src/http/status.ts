@@ -1,11 +1,13 @@
 import { type TierName, tierNames, type TierStatus } from '../cache/tier.js'
+import { type Tracker } from '../chain/tracker.js'
 import { definitionOf } from '../metrics/definitions.js'
 import { type RecentSnapshot } from '../metrics/recent-counts.js'
 import { summaryOf } from '../metrics/totals.js'
 import { lagSecondsOf } from '../upstreams/lag.js'
 import { type Upstream } from '../upstreams/upstream.js'
 import { upstreamStateOf } from '../upstreams/upstream-state.js'
-import { type StatusCondition, statusConditionsOf, type Level, levelOf, withTraffic } from './status-conditions.js'
+import { type Level, levelOf, type StatusCondition } from './severity.js'
+import { statusConditionsOf, withTraffic } from './status-conditions.js'
 import { type StatusSources } from './status-sources.js'
 
 /** Body of /readyz. */
@@ -14,10 +16,12 @@ export interface Readiness {
   readonly level: Level
   /** Faults, in words. */
   readonly degraded: readonly string[]
+  /** Milliseconds since the served head last moved; absent before the first. */
+  readonly headAgeMs?: number
 }
 
 /** Readiness with the level of each of its words. */
-export interface OverallStatus extends Readiness {
+export interface OverallStatus extends Omit<Readiness, 'headAgeMs'> {
   readonly conditions: readonly StatusCondition[]
 }
 
@@ -30,7 +34,12 @@ export function readinessOf (sources: StatusSources): Readiness {
     isReady(sources),
     withTraffic(statusConditionsOf(sources), sources.recent.snapshot)
   )
-  return { ready, level, degraded }
+  return { ready, level, degraded, ...headAgeIn(processPositionOf(sources)) }
+}
+
+/** Says when the head last moved, where a position is known. */
+export function headAgeIn (position: { readonly headAgeMs: number } | undefined): Pick<Readiness, 'headAgeMs'> {
+  return position?.headAgeMs === undefined ? {} : { headAgeMs: position.headAgeMs }
 }
 
 /** Derives level and words from conditions. */
@@ -58,27 +67,30 @@ export function statusOf (sources: StatusSources) {
  */
 export function processStatusOf (sources: StatusSources) {
   const { tracker, upstreamPool, drain, info, recent, tiers, inFlight, follow } = sources
-  const { position } = tracker
   return {
     ...overallStatusOf(isReady(sources), statusConditionsOf(sources)),
     draining: drain.isDraining,
     varve: info(),
     chain: tracker.chain,
-    position: position && {
-      version: String(position.head.version),
-      oldestVersion: String(position.oldest.version),
-      blockHeight: String(position.head.blockHeight),
-      oldestBlockHeight: String(position.oldest.blockHeight),
-      timestampUsec: String(position.head.timestampUsec),
-      ageMs: Math.round(tracker.ageMs)
-    },
-    upstreams: upstreamPool.upstreams.map(upstream =>
-      upstreamStatusOf(upstream, position?.head.version, upstreamPool.upstreams)
-    ),
+    position: processPositionOf(sources),
+    upstreams: upstreamPool.upstreams.map(upstream => upstreamStatusOf(upstream, tracker, upstreamPool.upstreams)),
     follow: follow(),
     inFlight: { bytes: inFlight.bytes, maxBytes: inFlight.maxBytes },
     tiers: tierStatusesOf(name => tiers.find(tier => tier.name === name)?.status ?? { state: 'off' }),
     recent: recent.snapshot
+  }
+}
+
+function processPositionOf ({ tracker }: StatusSources) {
+  const { position } = tracker
+  return position && {
+    version: String(position.head.version),
+    oldestVersion: String(position.oldest.version),
+    blockHeight: String(position.head.blockHeight),
+    oldestBlockHeight: String(position.oldest.blockHeight),
+    timestampUsec: String(position.head.timestampUsec),
+    ageMs: Math.round(tracker.ageMs),
+    headAgeMs: Math.round(tracker.headAgeMs)
   }
 }
 
@@ -92,7 +104,12 @@ export function tierStatusesOf (statusOf: (name: TierName) => TierStatus): Reado
   return Object.fromEntries(tierNames.map(name => [name, statusOf(name)])) as Record<TierName, TierStatus>
 }
 
-function upstreamStatusOf (upstream: Upstream, servedVersion: bigint | undefined, upstreams: readonly Upstream[]) {
+function upstreamStatusOf (
+  upstream: Upstream,
+  { position, servedStamp }: Pick<Tracker, 'position' | 'servedStamp'>,
+  upstreams: readonly Upstream[]
+) {
+  const servedVersion = position?.head.version
   const { client: { name, release, limiter }, window, windowTracker, health } = upstream
   const state = upstreamStateOf(upstream)
   return {
@@ -107,7 +124,7 @@ function upstreamStatusOf (upstream: Upstream, servedVersion: bigint | undefined
     lagVersions: window && servedVersion !== undefined
       ? String(servedVersion > window.head ? servedVersion - window.head : 0n)
       : undefined,
-    lagSeconds: roundedMs(lagSecondsOf(upstream, upstreams)),
+    lagSeconds: roundedMs(lagSecondsOf(upstream, upstreams, servedStamp)),
     // Age of the values above.
     ageMs: window && Math.round(windowTracker.ageMs),
     latencyMs: roundedMs(health.latencyMs),

@@ -189,6 +189,12 @@ export const metricGroups = {
       'Versions by which the upstream lags behind the served head.',
       'max'
     ),
+    gauge(
+      'varve_upstream_lag_seconds',
+      { upstream },
+      'Ledger time by which the upstream lags behind the served head or the newest upstream, whichever is more.',
+      'max'
+    ),
     gauge('varve_upstream_in_flight', { upstream }, 'Requests in flight to the upstream.', 'sum'),
     gauge('varve_upstream_max_concurrent', { upstream }, 'Limit on requests in flight to the upstream.', 'sum'),
     gauge('varve_upstream_waiting', { upstream }, 'Requests queued for a slot of the upstream.', 'sum'),

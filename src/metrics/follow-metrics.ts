@@ -20,6 +20,7 @@ export class FollowMetrics {
   readonly #touchedAll
   readonly #observed
   readonly #verified
+  #different = 0
 
   constructor (registry: Registry, { headVersion, lagSeconds }: FollowGaugeSources) {
     makeGauge(registry, 'varve_follow_head_version', () => [[{}, Number(headVersion() ?? NaN)]])
@@ -46,11 +47,18 @@ export class FollowMetrics {
     this.#touchedAll.inc({ reason })
   }
 
+  /** Differences that either check found. */
+  get different (): number {
+    return this.#different
+  }
+
   observed (endpoint: EndpointName, result: FollowComparison): void {
+    if (result === 'different') this.#different++
     this.#observed.inc({ endpoint, result })
   }
 
   verified (result: VerifyResult): void {
+    if (result === 'different') this.#different++
     this.#verified.inc({ result })
   }
 }

@@ -7,6 +7,7 @@ import { type InFlightBytes } from '../upstreams/in-flight-bytes.js'
 import { type Upstream } from '../upstreams/upstream.js'
 import { upstreamStates, upstreamStateOf } from '../upstreams/upstream-state.js'
 import { type MetricName } from './definitions.js'
+import { lagSecondsOf } from '../upstreams/lag.js'
 import { makeGauge, type LabelledValue } from './metric-factories.js'
 
 /** Objects that gauges read at a scrape. */
@@ -74,6 +75,10 @@ export function addGauges (
     each(({ window }) =>
       window === undefined ? NaN : Math.max(0, Number((tracker.position?.head.version ?? 0n) - window.head))
     )
+  )
+  add(
+    'varve_upstream_lag_seconds',
+    each(upstream => lagSecondsOf(upstream, upstreamPool.upstreams, tracker.servedStamp) ?? NaN)
   )
   add('varve_upstream_oldest_version', each(({ window }) => Number(window?.oldest ?? NaN)))
   add('varve_upstream_in_flight', each(({ client }) => client.limiter.inFlight))

@@ -7,7 +7,7 @@ import { definitionOf, endpointLabels } from './definitions.js'
 import { type FollowGaugeSources, FollowMetrics } from './follow-metrics.js'
 import { makeCollectedCounter, makeCounter, makeHistogram, startTier, type LabelledValue } from './metric-factories.js'
 import { ProcessMetrics } from './process-metrics.js'
-import { type Counts } from './recent-counts.js'
+import { type Counts, type FaultName } from './recent-counts.js'
 import { RequestSeries, ClientSeries } from './request-series.js'
 import { statusLabelOf } from './status-labels.js'
 import { type MetricFamilies } from './summed-metrics.js'
@@ -61,6 +61,12 @@ export class Metrics {
   #following: FollowMetrics | undefined
 
   readonly #prunedBy = { cache: 0, local: 0, upstream: 0 }
+  readonly #faults: Record<FaultName, number> = {
+    audit_different: 0,
+    chain_reset: 0,
+    descriptors_exhausted: 0,
+    follow_different: 0
+  }
 
   readonly process = new ProcessMetrics(this.registry)
 
@@ -136,6 +142,19 @@ export class Metrics {
     }
   }
 
+  /** Counts for the recent history with what alerts page for. */
+  get countsWithFaults (): Counts {
+    return {
+      ...this.counts,
+      responses: { server_error: this.#requests.serverErrors },
+      faults: {
+        ...this.#faults,
+        descriptors_exhausted: this.#faults.descriptors_exhausted + this.process.timesExhausted,
+        follow_different: this.#following?.different ?? 0
+      }
+    }
+  }
+
   /** Counts a response; `isObserved` marks a would-be outcome of observe mode, which saves no read. */
   answered (
     endpoint: EndpointLabel,
@@ -161,6 +180,7 @@ export class Metrics {
   }
 
   fetched (upstream: string, endpoint: string, status: string, tookSeconds: number): void {
+    if (status === 'exhausted') this.#faults.descriptors_exhausted++
     this.#upstreamRequests.inc({ upstream, endpoint, status: statusLabelOf(status) })
     this.#upstreamSeconds.observe({ upstream }, tookSeconds)
   }
@@ -200,6 +220,7 @@ export class Metrics {
   }
 
   audited (result: AuditResult): void {
+    if (result === 'different') this.#faults.audit_different++
     this.#audits.inc({ result })
   }
 
@@ -208,6 +229,7 @@ export class Metrics {
   }
 
   chainReset (): void {
+    this.#faults.chain_reset++
     this.#resets.inc()
   }
 

@@ -17,6 +17,7 @@ export class ProcessMetrics {
   readonly #exhausted: Counter
   #wasLastReloadSuccessful = true
   #lostLines = (): number => 0
+  #timesExhausted = 0
 
   constructor (registry: Registry) {
     collectDefaultMetrics({ register: registry })
@@ -41,7 +42,13 @@ export class ProcessMetrics {
     this.#workersLost.inc()
   }
 
+  /** Times that the process ran out of file descriptors. */
+  get timesExhausted (): number {
+    return this.#timesExhausted
+  }
+
   descriptorsExhausted (): void {
+    this.#timesExhausted++
     this.#exhausted.inc()
   }
 

@@ -4,15 +4,25 @@ import { sumTotals, type Totals } from './totals.js'
 /** Sources of responses to requests for pruned history; labels of `varve_pruned_requests_total`. */
 export const prunedAnswers = ['cache', 'local', 'upstream'] as const
 
-const groups = { outcomes: outcomeNames, pruned: prunedAnswers }
+const groups = { outcomes: outcomeNames, pruned: prunedAnswers, responses: ['server_error'] } as const
 
 type PerLabel<T> = { readonly [Group in keyof typeof groups]: Readonly<Record<typeof groups[Group][number], T>> }
 
+/** Faults that concern every later response, so that an alert pages for a single one. */
+export const faultNames = ['audit_different', 'chain_reset', 'descriptors_exhausted', 'follow_different'] as const
+
+/** One of the closed list. */
+export type FaultName = typeof faultNames[number]
+
 /** Totals since the process started. */
-export type Counts = PerLabel<number>
+export type Counts = Pick<PerLabel<number>, 'outcomes' | 'pruned'> & Partial<Pick<PerLabel<number>, 'responses'>> & {
+  readonly faults?: Readonly<Record<FaultName, number>>
+}
 
 /** Counts of the last ten minutes: one number per step, oldest first; the last step is not over. */
 export interface RecentSnapshot extends PerLabel<readonly number[]> {
+  /** Unix time of the last fault of each kind. */
+  readonly lastFaultMs: Readonly<Partial<Record<FaultName, number>>>
   readonly stepMs: number
   /** Unix time at which the last step began; steps begin at multiples of `stepMs`, so those of all workers align. */
   readonly lastStepMs: number
@@ -32,6 +42,7 @@ export class RecentCounts {
   readonly #firstMs: number
   // Keyed by the start of the step; steps without a tick are absent.
   readonly #steps = new Map<number, Counts>()
+  readonly #lastFaultMs: Partial<Record<FaultName, number>> = {}
   #before: Counts
 
   constructor (read: () => Counts, wallClockMs: () => number, readTotals = (): Totals => sumTotals([])) {
@@ -54,6 +65,9 @@ export class RecentCounts {
         countIn(stepCounts, group, name) + countIn(now, group, name) - countIn(before, group, name)
       )
     )
+    for (const fault of faultNames) {
+      if ((now.faults?.[fault] ?? 0) > (before.faults?.[fault] ?? 0)) this.#lastFaultMs[fault] = this.#wallClockMs()
+    }
     this.#before = now
     for (const step of this.#steps.keys()) if (step <= at - maxSteps * stepMs) this.#steps.delete(step)
   }
@@ -70,6 +84,7 @@ export class RecentCounts {
     return {
       stepMs,
       lastStepMs: last,
+      lastFaultMs: { ...this.#lastFaultMs },
       totals: this.#readTotals(),
       ...mapLabels((group, name) =>
         Array.from({ length }, (_, at) => countIn(this.#steps.get(last - (length - 1 - at) * stepMs), group, name))
@@ -89,9 +104,9 @@ export class MergedRecentCounts {
   readonly #ended = new WeakSet<object>()
   #removed: RecentSnapshot
 
-  constructor (wallClockMs: () => number) {
-    // The primary serves no requests; its own counts only give the current step.
-    this.#own = new RecentCounts(() => mapLabels(() => 0), wallClockMs)
+  constructor (wallClockMs: () => number, read: () => Counts = () => mapLabels(() => 0)) {
+    // The primary serves no requests; its own counts give the current step, and its faults.
+    this.#own = new RecentCounts(read, wallClockMs)
     this.#removed = this.#own.snapshot
   }
 
@@ -127,6 +142,10 @@ function sumSnapshots (all: readonly RecentSnapshot[]): RecentSnapshot {
   return {
     stepMs,
     lastStepMs,
+    lastFaultMs: Object.fromEntries(faultNames.flatMap(fault => {
+      const times = all.flatMap(({ lastFaultMs }) => lastFaultMs[fault] ?? [])
+      return times.length === 0 ? [] : [[fault, Math.max(...times)]]
+    })),
     totals: sumTotals(all.map(({ totals }) => totals)),
     ...mapLabels((group, name) => {
       const columns = all.map(snapshot => ({ steps: stepsOf(snapshot, group, name), behind: stepsBehind(snapshot) }))
@@ -142,7 +161,7 @@ function sumSnapshots (all: readonly RecentSnapshot[]): RecentSnapshot {
 function mapLabels<T> (of: (group: keyof typeof groups, name: string) => T): PerLabel<T> {
   const make = (group: keyof typeof groups): Record<string, T> =>
     Object.fromEntries(groups[group].map(name => [name, of(group, name)]))
-  return { outcomes: make('outcomes'), pruned: make('pruned') } as PerLabel<T>
+  return { outcomes: make('outcomes'), pruned: make('pruned'), responses: make('responses') } as PerLabel<T>
 }
 
 function countIn (counts: Counts | undefined, group: keyof typeof groups, name: string): number {

@@ -81,6 +81,17 @@ export class RequestSeries {
     return total
   }
 
+  /** Returns the number of responses with status 500 or above, of varve or an upstream. */
+  get serverErrors (): number {
+    let total = 0
+    for (const outcomes of this.#durations.values()) {
+      for (const { byStatus } of outcomes.values()) {
+        for (const [status, count] of byStatus) if (status >= 500) total += count
+      }
+    }
+    return total
+  }
+
   /** Counts the requests of an endpoint, and those that a saving outcome answered outside observe mode. */
   countsOf (endpoint: string, isSaving: (outcome: string) => boolean): { requests: number, saved: number } {
     let [requests, saved] = [0, 0]

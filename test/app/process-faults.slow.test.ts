@@ -404,8 +404,7 @@ t.test('without descriptors varve serves its clients, blames no upstream, and re
     )
     t.ok(await varve.metric('varve_descriptors_exhausted_total') >= 1)
     await until(
-      async () =>
-        (await sendRequest(varve.adminUrl, '/readyz')).body === '{"ready":true,"level":"green","degraded":[]}',
+      async () => /"level":"green","degraded":\[\]/.test((await sendRequest(varve.adminUrl, '/readyz')).body),
       'the level is green 15 seconds after the last error',
       20_000
     )

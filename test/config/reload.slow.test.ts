@@ -183,7 +183,7 @@ t.test('SIGHUP loads a renewed certificate; an unusable one is rejected and the 
   t.match(await reload(text), { level: 30 })
   t.equal(await subjectAt(url), 'CN=renewed.example')
   t.match(await reload(text), { level: 30 }, 'the same once more')
-  t.match(await sendRequest(adminUrl, '/readyz'), { status: 200, body: '{"ready":true,"level":"green","degraded":[]}' })
+  t.match(await sendRequest(adminUrl, '/readyz'), { status: 200, body: '{"ready":true,"level":"green","degraded":[],' })
 })
 
 t.test('a reload names each key that needs a restart and applies the others', async t => {

@@ -27,7 +27,8 @@ const worker = (
       blockHeight: '1',
       oldestBlockHeight: '0',
       timestampUsec: '5',
-      ageMs: 1
+      ageMs: 1,
+      headAgeMs: 700 + pid
     },
   upstreams: [{
     name: 'n',
@@ -54,11 +55,18 @@ const worker = (
 })
 
 t.test('varve is ready if one worker is; each degradation and missing workers are reported once', async t => {
-  t.same(mergeReadiness([worker(1, 9), worker(2, 8)], 2, false, recent), { ready: true, level: 'green', degraded: [] })
+  t.same(mergeReadiness([worker(1, 9), worker(2, 8)], 2, false, recent), {
+    ready: true,
+    level: 'green',
+    degraded: [],
+    headAgeMs: 701
+  })
+  t.match(mergeReadiness([worker(1, 9), worker(2, 9)], 2, false, recent), { headAgeMs: 702 }, 'that of the oldest')
   t.same(mergeReadiness([worker(1, 9, ['n is slow']), worker(2, undefined, ['n is slow'])], 3, false, recent), {
     ready: true,
     level: 'amber',
-    degraded: ['1 of 3 workers is ready', 'n is slow']
+    degraded: ['1 of 3 workers is ready', 'n is slow'],
+    headAgeMs: 701
   })
   const lagging = [worker(1, 9, ['n-1 lags by 69 s of ledger time']), worker(2, 9, ['n-1 lags by 70 s of ledger time'])]
   t.match(mergeReadiness(lagging, 2, false, recent).degraded, ['n-1 lags by 70 s of ledger time'], 'of two moments')
@@ -68,7 +76,8 @@ t.test('varve is ready if one worker is; each degradation and missing workers ar
   t.same(mergeReadiness([worker(1, 9)], 1, true, recent), {
     ready: false,
     level: 'amber',
-    degraded: ['draining: open requests are finished, then varve ends']
+    degraded: ['draining: open requests are finished, then varve ends'],
+    headAgeMs: 701
   })
 })
 
@@ -80,7 +89,8 @@ t.test('errors that clients get from any worker are part of the merged level', a
   t.same(mergeReadiness([worker(1, 9), worker(2, 8)], 2, false, failing), {
     ready: true,
     level: 'red',
-    degraded: ['clients get errors from varve: 2 % of requests fail']
+    degraded: ['clients get errors from varve: 2 % of requests fail'],
+    headAgeMs: 701
   })
   t.match(mergeStatuses([worker(1, 9), worker(2, 8)], 2, false, failing), {
     level: 'red',

@@ -13,12 +13,13 @@ const readiness = async ({ adminUrl }: TestVarve): Promise<{ status: number, bod
   return { status, body: JSON.parse(body) as Record<string, unknown> }
 }
 
-/** Starts upstreams with these ledger times in seconds, and varve in front of them. */
+/** Starts upstreams with these ledger times in seconds, which a test may change, and varve in front of them. */
 async function varveAtTimes (t: Test, seconds: readonly number[], maxLagSeconds = 60): Promise<TestVarve> {
-  const upstreams = await Promise.all(seconds.map(async (time, at) => {
+  const upstreams = await Promise.all(seconds.map(async (_, at) => {
     const { url } = await startStubUpstream(t, (_request, response) => {
       respondOk(response, '[]')
     }, (_request, response) => {
+      const time = seconds[at] ?? NaN
       const headers = stamps({
         'x-aptos-ledger-version': String(time),
         'x-aptos-block-height': String(time - 5),
@@ -50,6 +51,90 @@ t.test('an upstream that lags beyond maxLagSeconds is amber; one alone never lag
   const patient = await varveAtTimes(t, [1000, 700], 400)
   await until(async () => (await readiness(patient)).body['level'] === 'green', 'a higher limit allows it')
   t.match(await readiness(await varveAtTimes(t, [10])), { body: { level: 'green' } })
+})
+
+t.test('upstreams all behind the served head lag, also one alone; /readyz, metric and log say so', async t => {
+  for (const names of [['n1'], ['n1', 'n2']]) {
+    const seconds = names.map(() => 3000)
+    const varve = await varveAtTimes(t, seconds)
+    await until(async () => (await readiness(varve)).body['level'] === 'green', 'the level is green')
+    seconds.fill(1000)
+    await until(async () => (await readiness(varve)).body['level'] === 'amber', 'the level is amber')
+    const degraded = names.map(name => `${name} lags by 2000 s of ledger time`)
+    await until(async () => String((await readiness(varve)).body['degraded']) === String(degraded), 'each one lags')
+    t.match(JSON.parse((await sendRequest(varve.adminUrl, '/status.json')).body), {
+      upstreams: names.map(name => ({ name, lagSeconds: 2000, lagVersions: '2000' }))
+    })
+    t.equal(await varve.metric('varve_upstream_lag_seconds{upstream="n1"}'), 2000)
+    if (names.length === 1) continue
+    await until(() => varve.log.some(({ msg }) => msg === 'level changed'), 'the level is logged')
+    t.match(varve.log.filter(({ msg }) => msg === 'level changed'), [{ level: 'amber', degraded }])
+  }
+})
+
+t.test('/readyz and /status.json say when the head last moved', async t => {
+  const seconds = [1000]
+  const varve = await varveAtTimes(t, seconds)
+  const headAgeMs = async (): Promise<number> => Number((await readiness(varve)).body['headAgeMs'])
+  await until(async () => await headAgeMs() >= 200, 'the head stands although polls confirm it')
+  const { position } = JSON.parse((await sendRequest(varve.adminUrl, '/status.json')).body) as {
+    position: { ageMs: number, headAgeMs: number }
+  }
+  t.ok(position.headAgeMs >= 200 && position.ageMs < position.headAgeMs, JSON.stringify(position))
+  seconds[0] = 1001
+  await until(async () => await headAgeMs() < 200, 'the head has moved')
+})
+
+t.test('a chain reset, which pages at once, is amber', async t => {
+  let [version, time] = [1000, 1000]
+  const front = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, '[]')
+  }, (_request, response) => {
+    const headers = stamps({
+      'x-aptos-ledger-version': String(version),
+      'x-aptos-ledger-timestampusec': String(time * 1e6)
+    })
+    response.writeHead(200, { 'content-type': 'application/json', ...headers }).end('{"git_hash":"aaaa"}')
+  })
+  const varve = await varveAt(t, front.url, { head: { pollMs: 50 } })
+  await until(async () => (await readiness(varve)).body['level'] === 'green', 'the level is green')
+  ;[version, time] = [500, 2000]
+  await until(async () => await varve.metric('varve_chain_resets_total') === 1, 'the chain is reset')
+  await until(
+    async () => String((await readiness(varve)).body['degraded']) === 'the chain was reset in the last 15 minutes',
+    'the reset is a condition'
+  )
+})
+
+t.test('from 5 % on, rejected requests are amber with their usual cause', async t => {
+  const front = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, '[]')
+  })
+  const varve = await varveAt(t, front.url, {
+    limits: { client: { requestsPerSecond: 1, burst: 20, exemptHits: false } }
+  })
+  const statuses: number[] = []
+  for (let nth = 0; nth < 30; nth++) statuses.push((await varve.get(read(500))).status)
+  const limited = statuses.filter(status => status === 429).length
+  t.ok(limited >= 5 && limited <= 10, `${limited} of 30 are limited`)
+  const share = Math.floor(limited / 30 * 100)
+  t.match(await readiness(varve), {
+    status: 200,
+    body: {
+      level: 'amber',
+      degraded: [
+        `${share} % of requests are rejected with 429: if a proxy or load balancer is in front and trustProxy does ` +
+        'not list it, all its clients share one limit'
+      ]
+    }
+  })
+  const open = await varveAt(t, front.url)
+  for (let nth = 0; nth < 19; nth++) await open.get(read(500))
+  t.match(await readiness(open), { body: { level: 'green' } })
+  for (let nth = 0; nth < 5; nth++) await open.get('/v1/accounts/xyz/modules')
+  t.match(await readiness(open), {
+    body: { level: 'amber', degraded: [/^20 % of requests are rejected with 4xx by varve: /] }
+  })
 })
 
 t.test('without a usable upstream varve is red, says how many requests fail, and is ready for hits', async t => {

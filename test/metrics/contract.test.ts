@@ -101,6 +101,7 @@ const contract: ReadonlyArray<
   ['varve_ledger_position_age_seconds', 'gauge'],
   ['varve_upstream_up', 'gauge', { upstream: named }],
   ['varve_upstream_lag_versions', 'gauge', { upstream: named }],
+  ['varve_upstream_lag_seconds', 'gauge', { upstream: named }],
   ['varve_upstream_oldest_version', 'gauge', { upstream: named }],
   ['varve_cache_entries', 'gauge', { tier: ['memory'] }],
   ['varve_cache_bytes', 'gauge', { tier: ['memory'] }],

@@ -58,7 +58,9 @@ export function recentFixture (
       cache: list(at => at === 0 ? pruned.cache : 0),
       local: list(at => at === 0 ? pruned.local : 0),
       upstream: list(at => at === 0 ? pruned.upstream : 0)
-    }
+    },
+    responses: { server_error: list(at => rate('unavailable', at)) },
+    lastFaultMs: {}
   }
 }
 
@@ -142,7 +144,8 @@ export function healthyStatus (change: object = {}): StatusFixture {
       blockHeight: '341288409',
       oldestBlockHeight: '0',
       timestampUsec: '1748772901223344',
-      ageMs: 412
+      ageMs: 412,
+      headAgeMs: 640
     },
     upstreams: [
       upstreamStatus('archive', {
@@ -268,7 +271,8 @@ export function redStatus (): StatusFixture {
       blockHeight: '341288409',
       oldestBlockHeight: '0',
       timestampUsec: '1748772901223344',
-      ageMs: 95_000
+      ageMs: 95_000,
+      headAgeMs: 95_000
     },
     upstreams: [
       upstreamStatus('archive', { ...old, oldestVersion: '1' }),

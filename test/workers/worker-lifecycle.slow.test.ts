@@ -231,7 +231,7 @@ t.test('workers of two configurations that give one name to two upstreams share 
   }
   t.same([...chains], ['5'])
   await until(
-    async () => (await sendRequest(varve.adminUrl, '/readyz')).body === '{"ready":true,"level":"green","degraded":[]}',
+    async () => /"level":"green","degraded":\[\]/.test((await sendRequest(varve.adminUrl, '/readyz')).body),
     'varve is ready at level green'
   )
 })

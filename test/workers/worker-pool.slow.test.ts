@@ -23,7 +23,7 @@ t.test('a worker pool behaves as one varve', async t => {
   await t.test('workers share one address, cache separately, and look like one varve to an operator', async t => {
     t.match(await sendRequest(varve.adminUrl, '/readyz'), {
       status: 200,
-      body: '{"ready":true,"level":"green","degraded":[]}'
+      body: /^\{"ready":true,"level":"green","degraded":\[\],"headAgeMs":\d+\}$/
     })
     await allPidsOf(varve, 2)
     const seen = await requestEachWorker(varve, modules(2000))

@@ -134,6 +134,13 @@ export default dashboard({
         { unit: 's', none: 'no requests' }
       ),
       lines(
+        'Lag in time',
+        'Ledger time by which each upstream lags behind the served head or the newest upstream; above its ' +
+          'maxLagSeconds, /readyz is amber.',
+        [[max(of('varve_upstream_lag_seconds'), 'upstream'), '{{upstream}}']],
+        { unit: 's' }
+      ),
+      lines(
         'Requests by upstream',
         'Requests per second that were sent to each upstream, as recorded by the rules; a healthy upstream without ' +
           'requests lags, is slow, or lacks the requested versions.',

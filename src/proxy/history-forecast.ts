@@ -1,0 +1,66 @@
+import { type Position } from '../api/position.js'
+
+/** Sources of a forecast. */
+export interface HistoryForecastSources {
+  readonly now: () => number
+  readonly tracker: { readonly position: Position | undefined }
+  readonly lowestRequested: { valueIn(position: Position): bigint }
+}
+
+/** Time left from which the oldest requested version counts as about to be pruned. */
+export const historySoonSeconds = 3600
+const sampleMs = 60_000
+const samplesPerHalfHour = 30
+
+/**
+ * Forecasts when the oldest version that clients request is pruned, as the recording rule
+ * `instance:varve_history_left:seconds` does: at the slower pace of the last two half hours.
+ */
+export class HistoryForecast {
+  readonly #sources: HistoryForecastSources
+  // Oldest version of each minute of the last hour, newest last.
+  #samples: number[] = []
+  #sampledAtMs = -Infinity
+  #soonSinceMs: number | undefined
+
+  constructor (sources: HistoryForecastSources) {
+    this.#sources = sources
+  }
+
+  /** Samples the oldest version once a minute. */
+  tick (): void {
+    const { now, tracker: { position } } = this.#sources
+    if (now() - this.#sampledAtMs < sampleMs) return
+    this.#sampledAtMs = now()
+    if (position === undefined) {
+      this.#samples = []
+      this.#soonSinceMs = undefined
+      return
+    }
+    this.#samples = [...this.#samples, Number(position.oldest.version)].slice(-1 - 2 * samplesPerHalfHour)
+    if (this.#isSoon(position)) this.#soonSinceMs ??= now()
+    else this.#soonSinceMs = undefined
+  }
+
+  /** Seconds for which the history left has been short without a break; undefined while it is not. */
+  get soonForSeconds (): number | undefined {
+    return this.#soonSinceMs === undefined ? undefined : (this.#sources.now() - this.#soonSinceMs) / 1000
+  }
+
+  // Clients that read near the head lose nothing, so only the older half of the window counts.
+  #isSoon (position: Position): boolean {
+    const perSecond = this.#versionsPerSecond
+    const distance = Number(this.#sources.lowestRequested.valueIn(position) - position.oldest.version)
+    const window = Number(position.head.version - position.oldest.version)
+    return perSecond !== undefined && perSecond > 0 && window > 0 &&
+      distance / perSecond < historySoonSeconds && distance / window < 0.5
+  }
+
+  // A step, from an upstream that leaves or returns, is in one half hour only.
+  get #versionsPerSecond (): number | undefined {
+    const [first, middle, last] = [this.#samples[0], this.#samples.at(-1 - samplesPerHalfHour), this.#samples.at(-1)]
+    const minutesBefore = this.#samples.length - 1 - samplesPerHalfHour
+    if (first === undefined || middle === undefined || last === undefined || minutesBefore < 1) return undefined
+    return Math.min((middle - first) / (minutesBefore * 60), (last - middle) / (samplesPerHalfHour * 60))
+  }
+}
