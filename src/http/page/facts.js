@@ -14,8 +14,14 @@ export function showPosition (position, sinceMs) {
     byId('version-note'),
     position === undefined
       ? 'no upstream has been reached yet'
-      : `block ${grouped(position.blockHeight)}, confirmed ${confirmedText(position, sinceMs)}`
+      : `block ${grouped(position.blockHeight)}${movedText(position, sinceMs)}, confirmed ${
+        confirmedText(position, sinceMs)
+      }`
   )
+}
+
+function movedText ({ headAgeMs }, sinceMs) {
+  return typeof headAgeMs === 'number' ? `, moved ${ago(headAgeMs + sinceMs)}` : ''
 }
 
 function confirmedText ({ ageMs }, sinceMs) {

@@ -20,6 +20,8 @@ const outcomes = [
 ]
 const maxSteps = 121
 const stepsPerMinute = 12
+// Cards cover five minutes, as the recording rules and the dashboards do.
+const cardMinutes = 5
 
 /** Computes the recent traffic: each outcome with its steps and their sum. */
 export function trafficOf (recent) {
@@ -27,19 +29,32 @@ export function trafficOf (recent) {
     const steps = recent?.outcomes?.[name] ?? []
     return { name, label, steps, total: sum(steps) }
   })
-  const total = name => columns.find(column => column.name === name).total
-  const hits = sum(columns.filter(({ name }) => name.startsWith('hit_')).map(column => column.total))
   const length = columns[0].steps.length
+  const stepMs = recent?.stepMs ?? 5000
+  const totals = Object.fromEntries(columns.map(({ name, total }) => [name, total]))
+  return { columns, length, stepMs, ...countsOf(totals), cards: cardsOf(columns, length, stepMs) }
+}
+
+function countsOf (totals) {
+  const hits = sum(Object.keys(totals).filter(name => name.startsWith('hit_')).map(name => totals[name]))
+  return { all: sum(Object.values(totals)), hits, cacheable: hits + totals.miss + totals.collapsed }
+}
+
+/** Counts what all cards show, in one period. */
+function cardsOf (columns, length, stepMs) {
+  const steps = Math.min(cardMinutes * stepsPerMinute, Math.max(0, length - 1))
+  const totals = Object.fromEntries(columns.map(column => [column.name, sum(column.steps.slice(-1 - steps))]))
+  // Leaves the last step, which is not over, out of the rate.
+  const complete = sum(columns.map(column => sum(column.steps.slice(-1 - steps, -1))))
   return {
-    columns,
-    length,
-    stepMs: recent?.stepMs ?? 5000,
-    all: sum(columns.map(column => column.total)),
-    hits,
-    cacheable: hits + total('miss') + total('collapsed'),
-    // Leaves out the last step, which is not over.
-    lastMinute: sum(columns.map(({ steps }) => sum(steps.slice(-1 - stepsPerMinute, -1)))),
-    minuteSteps: Math.min(stepsPerMinute, Math.max(0, length - 1))
+    ...countsOf(totals),
+    limited: totals.limited,
+    rejected: totals.rejected,
+    failed: totals.unavailable,
+    perSecond: steps === 0 ? undefined : complete / (steps * stepMs / 1000),
+    period: steps === cardMinutes * stepsPerMinute
+      ? `in the last ${cardMinutes} minutes`
+      : `since the start ${age(Math.max(1000, length * stepMs))} ago`
   }
 }
 
@@ -48,39 +63,42 @@ export function describeTrafficSpan ({ length, stepMs }) {
   return length >= maxSteps ? 'in the last 10 minutes' : `since the start ${age(Math.max(1000, length * stepMs))} ago`
 }
 
-/** Shows the share of requests of the last minute that got no error from varve. */
-function showSuccess ({ columns, lastMinute, minuteSteps, stepMs }) {
-  const { steps } = columns.find(({ name }) => name === 'unavailable')
-  const failed = sum(steps.slice(-1 - stepsPerMinute, -1))
-  const seconds = minuteSteps * stepMs / 1000
-  write(byId('success-rate'), percent(lastMinute - failed, lastMinute) ?? 'no requests')
-  write(
-    byId('success-note'),
-    seconds === 0 || failed === 0 ? 'no errors' : `${perSecond(failed / seconds)} errors per second`
-  )
+/** Shows the share of requests that were neither rejected nor failed, and what became of the others. */
+function showSuccess ({ all, limited, rejected, failed, period }) {
+  const others = [
+    ...(limited > 0 ? [`${grouped(limited)} rejected with 429`] : []),
+    ...(rejected > 0 ? [`${grouped(rejected)} rejected with 4xx`] : []),
+    ...(failed > 0 ? [counted(failed, 'error')] : [])
+  ]
+  write(byId('success-rate'), percent(all - limited - rejected - failed, all) ?? 'no requests')
+  write(byId('success-note'), `${others.length === 0 ? 'none rejected, no errors' : others.join(', ')} ${period}`)
 }
 
-/** Shows hit rate, success rate and request rate. */
-export function showRates (traffic, isObserving) {
-  const { all, hits, cacheable, lastMinute, minuteSteps, stepMs } = traffic
-  showSuccess(traffic)
-  const rate = percent(hits, cacheable)
-  write(byId('hit-rate'), rate ?? (all === 0 ? 'no reads yet' : 'no cacheable reads'))
-  set(byId('hit-rate'), 'class', rate === undefined ? 'words' : 'number')
-  const none = all === 0 ? `no requests ${describeTrafficSpan(traffic)}` : 'only requests that are not cacheable'
+/** Shows hit rate, success rate and request rate, all of one period. */
+export function showRates ({ cards }, isObserving) {
+  const { all, hits, cacheable, failed, perSecond: rate, period } = cards
+  showSuccess(cards)
+  const hitRate = percent(hits, cacheable)
+  write(byId('hit-rate'), hitRate ?? (all === 0 ? 'no reads yet' : 'no cacheable reads'))
+  set(byId('hit-rate'), 'class', hitRate === undefined ? 'words' : 'number')
+  // Failed requests are neither hits nor misses, which a rate of 100 % would hide.
+  const without = failed > 0 ? `, without ${counted(failed, 'failed request')}` : ''
   write(
     byId('hit-note'),
-    rate === undefined
-      ? none
-      : `${isObserving ? 'as it would be: ' : ''}${grouped(hits)} of ${counted(cacheable, 'cacheable read')}`
+    hitRate === undefined
+      ? `${
+        all === 0
+          ? 'no requests'
+          : failed > 0
+          ? 'no cacheable read was served'
+          : 'only requests that are not cacheable'
+      } ${period}`
+      : `${isObserving ? 'as it would be: ' : ''}${grouped(hits)} of ${
+        counted(cacheable, 'cacheable read')
+      }${without} ${period}`
   )
-  const seconds = minuteSteps * stepMs / 1000
-  write(byId('rate'), seconds === 0 ? '–' : perSecond(lastMinute / seconds))
-  const over = minuteSteps === stepsPerMinute ? 'in the last minute' : 'so far'
-  write(
-    byId('rate-note'),
-    seconds === 0 ? `just started; ${grouped(all)} so far` : `${over}; ${grouped(all)} ${describeTrafficSpan(traffic)}`
-  )
+  write(byId('rate'), rate === undefined ? '–' : perSecond(rate))
+  write(byId('rate-note'), `${rate === undefined ? 'just started; ' : ''}${counted(all, 'request')} ${period}`)
 }
 
 /** Shows chart, legend and table. */

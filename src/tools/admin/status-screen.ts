@@ -12,7 +12,8 @@ interface Status {
     readonly version: string,
     readonly oldestVersion: string,
     readonly blockHeight: string,
-    readonly ageMs: number
+    readonly ageMs: number,
+    readonly headAgeMs?: number
   }
   readonly follow?: {
     readonly mode?: string,
@@ -63,6 +64,7 @@ export function statusScreenOf (json: unknown): string {
       ['workers', workers === undefined ? undefined : String(workers.length)],
       ['chain', chain?.id === undefined ? undefined : `${chain.id}, generation ${chain.generation ?? '?'}`],
       ['version', position && positionText(position)],
+      ['moved', position?.headAgeMs === undefined ? undefined : `${formatDuration(position.headAgeMs)} ago`],
       ['following', follow && followText(follow)],
       ...Object.entries(tiers).map(([name, tier]) => [name, tierText(tier)] as const),
       ['requests', requestsText(recent)],
@@ -113,16 +115,23 @@ function sumOf (recent: Status['recent'], isCounted: (outcome: string) => boolea
 function requestsText (recent: Status['recent']): string | undefined {
   const steps = Math.max(0, ...Object.values(recent?.outcomes ?? {}).map(({ length }) => length))
   if (steps === 0) return undefined
-  const failed = sumOf(recent, name => name === 'unavailable')
+  const rejected = sumOf(recent, name => name === 'limited' || name === 'rejected')
   return `${groupDigits(sumOf(recent, () => true))} in ${formatDuration(steps * (recent?.stepMs ?? 0))}, ${
-    groupDigits(failed)
-  } failed`
+    groupDigits(rejected)
+  } rejected, ${groupDigits(failedOf(recent))} failed`
 }
 
 function hitRateText (recent: Status['recent']): string | undefined {
   const hits = sumOf(recent, name => name.startsWith('hit_'))
   const reads = hits + sumOf(recent, name => name === 'miss' || name === 'collapsed')
-  return reads === 0 ? undefined : `${Math.floor(hits / reads * 1000) / 10} %`
+  const failed = failedOf(recent)
+  const without = failed === 0 ? '' : `, without ${formatCount(failed, 'failed request')}`
+  return reads === 0 ? undefined : `${Math.floor(hits / reads * 1000) / 10} %${without}`
+}
+
+// Failed requests are neither hits nor misses, which a hit rate of 100 % would hide.
+function failedOf (recent: Status['recent']): number {
+  return sumOf(recent, name => name === 'unavailable')
 }
 
 function rows (pairs: ReadonlyArray<readonly [string, string | undefined]>): string[] {
