@@ -177,7 +177,7 @@ export const proxyCommands: readonly Command[] = [{
   notes: [
     'VARVE_ADMIN_TOKEN in the environment is sent as the admin token. One version of a block purges the block in ' +
     'all its forms. Exit 0: purged here and in Redis, whose other replicas follow within a second; 1: rejected, or ' +
-    'purged here, and elsewhere only once Redis is reachable.'
+    'purged here, and elsewhere only once Redis is reachable. The output says if nothing of the read was stored.'
   ],
   examples: [
     'varve purge GET \'/v1/accounts/0x1/modules?ledger_version=2000\'',

@@ -55,7 +55,7 @@ function withErrors (conditions: readonly StatusCondition[], recent: RecentReque
   return [{ level: failed / all >= redShare ? 'red' : 'amber', text }, ...conditions]
 }
 
-/** Names many rejected requests, which are no errors of varve, and look like success to nothing but varve. */
+/** Names many rejected requests: they are no errors of varve, so nothing else here shows them. */
 function rejectedIn (recent: RecentRequests): StatusCondition[] {
   const { all, limited, rejected } = sumsOf(recent, rejectedSteps)
   const isMany = (count: number): boolean => count >= minRejected && count >= rejectedShare * all
@@ -63,8 +63,8 @@ function rejectedIn (recent: RecentRequests): StatusCondition[] {
     ...(isMany(limited)
       ? [
         amber(
-          `${shareOf(limited, all)} of requests are rejected with 429: if a proxy or load balancer is in front and ` +
-            'trustProxy does not list it, all its clients share one limit'
+          `${shareOf(limited, all)} of requests are rejected with 429: usually a proxy in front is missing in ` +
+            'trustProxy, so all its clients share one limit'
         )
       ]
       : []),

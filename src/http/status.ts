@@ -6,8 +6,8 @@ import { summaryOf } from '../metrics/totals.js'
 import { lagSecondsOf } from '../upstreams/lag.js'
 import { type Upstream } from '../upstreams/upstream.js'
 import { upstreamStateOf } from '../upstreams/upstream-state.js'
-import { type Level, levelOf, type StatusCondition } from './severity.js'
-import { statusConditionsOf, withTraffic } from './status-conditions.js'
+import { type Level, type StatusCondition } from './severity.js'
+import { levelOf, statusConditionsOf, withTraffic } from './status-conditions.js'
 import { type StatusSources } from './status-sources.js'
 
 /** Body of /readyz. */

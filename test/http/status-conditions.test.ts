@@ -123,8 +123,8 @@ t.test('from 5 % on, rejected requests are amber with their usual cause', async 
     body: {
       level: 'amber',
       degraded: [
-        `${share} % of requests are rejected with 429: if a proxy or load balancer is in front and trustProxy does ` +
-        'not list it, all its clients share one limit'
+        `${share} % of requests are rejected with 429: usually a proxy in front is missing in trustProxy, so all ` +
+        'its clients share one limit'
       ]
     }
   })
