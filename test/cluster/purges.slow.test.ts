@@ -95,6 +95,10 @@ t.test('a purge applies to Redis and all replicas: at once by message, within 1 
     t.not((await a.get(target, options)).body, old)
     await until(async () => (await redis.client.keys('varve:1:4.1 *')).length > at, 'the new entry is in Redis')
   }
+  t.match(await purge(a, { url: '/v1/accounts/0x9/modules?ledger_version=500' }), {
+    status: 200,
+    body: '{"purged":true,"everywhere":true,"stored":false}'
+  })
 })
 
 t.test('other replicas purge within a second even if their message connections break', async t => {
