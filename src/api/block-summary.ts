@@ -1,5 +1,6 @@
 import { type Accept } from './accept.js'
 import { readU64 } from './integer.js'
+import { type Head } from './position.js'
 import { countItems, membersIn, u64In } from './json-scan.js'
 import { settledMembers } from './transaction-summary.js'
 
@@ -47,6 +48,22 @@ export function readFinalBlockHash (body: Buffer, height: bigint, headVersion: b
     // BigInt takes seconds for a text of millions of digits.
     const lastVersion = readU64(last)
     return lastVersion !== undefined && lastVersion < headVersion ? hash.toLowerCase() : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** Returns the last version and the time of the block at a height; undefined for another block. */
+export function readBlockEnd (
+  body: Buffer,
+  height: bigint
+): Pick<Head, 'version' | 'timestampUsec'> | undefined {
+  try {
+    const block = JSON.parse(body.toString()) as Readonly<Record<string, unknown>>
+    const { block_height: blockHeight, block_timestamp: timestamp, last_version: last } = block
+    if (blockHeight !== String(height) || typeof timestamp !== 'string' || typeof last !== 'string') return undefined
+    const [version, timestampUsec] = [readU64(last), readU64(timestamp)]
+    return version !== undefined && timestampUsec !== undefined ? { version, timestampUsec } : undefined
   } catch {
     return undefined
   }

@@ -12,6 +12,7 @@ import { inFlightMbOf } from '../config/in-flight-memory.js'
 import { type Config } from '../config/schema.js'
 import { VersionWaits } from '../chain/version-waits.js'
 import { LowestRecentRequest } from '../proxy/lowest-recent-request.js'
+import { ChainChanges } from '../chain/chain-changes.js'
 import { Tracker } from '../chain/tracker.js'
 import { type Metrics } from '../metrics/metrics.js'
 import { Cordons } from '../upstreams/cordons.js'
@@ -109,7 +110,8 @@ export function buildComponents (
     config.chainId ?? undefined,
     now,
     events.chain,
-    prepareRedis !== undefined || disk !== undefined
+    prepareRedis !== undefined || disk !== undefined,
+    new ChainChanges(now)
   )
   const headPollers = new HeadPollers(() => tracker.position !== undefined, now)
   const upstreamPool = new UpstreamPool({

@@ -232,9 +232,9 @@ export class Following {
         const { generation } = tracker
         await headPollers.reverifyAll().catch(() => {})
         // The root of the accumulator proves another chain also before any anchor is known.
-        if (tracker.generation === generation && stamped !== undefined && upstreamPool.upstreams.length === 1) {
-          tracker.reset(stamped)
-        }
+        const [only, ...others] = upstreamPool.upstreams
+        if (tracker.generation !== generation || stamped === undefined || others.length > 0) return
+        if (!tracker.reset(stamped)) only?.quarantine()
       }
     })
   }

@@ -1,6 +1,6 @@
 import { type Position } from '../api/position.js'
 import { contradicts, type Tracker } from './tracker.js'
-import { type UnverifiedUpstream } from './generation-dependencies.js'
+import { type ComparedUpstream } from './generation-dependencies.js'
 import { type AnchoredChain } from './anchored-chain.js'
 import { type GenerationRecord } from './generation-record.js'
 
@@ -28,8 +28,8 @@ export class ChainComparer {
   }
 
   /** Counts an upstream that cannot be compared as another chain where proof is required; rejects when a read fails. */
-  async compare (unverified: UnverifiedUpstream, requiresProof = false): Promise<ComparisonResult> {
-    const { stamped: { position }, readPeerBlock } = unverified
+  async compare (compared: ComparedUpstream, requiresProof = false): Promise<ComparisonResult> {
+    const { stamped: { position }, readPeerBlock } = compared
     for (;;) {
       const chain = this.#chainName()
       const known = { anchors: this.#ownChain.anchors, head: this.#tracker.stamped }
@@ -39,7 +39,7 @@ export class ChainComparer {
       const comparison = await this.#ownChain.judgeChain(
         { ...known, anchors: this.#ownChain.anchors },
         position,
-        unverified
+        compared
       )
       // A reset during the comparison makes its result worthless.
       if (chain !== this.#chainName()) continue

@@ -2,14 +2,14 @@ import { type Anchor } from './anchors.js'
 import { type ResponsePosition } from '../api/position.js'
 import { type UpstreamPool } from '../upstreams/upstream-pool.js'
 import { UpstreamFailure } from '../upstreams/upstream-failure.js'
-import { isReachable, readHead } from '../upstreams/head-poller.js'
+import { UnprovenPositionError, type QuarantineReason } from '../upstreams/chain-guard.js'
+import { isReachable, readHead, readHeadInTime } from '../upstreams/head-poller.js'
 import { type UpstreamClient } from '../upstreams/upstream-client.js'
-import { type QuarantineReason } from '../upstreams/chain-guard.js'
-import { type ChainVerification } from './quarantine.js'
-import { type GenerationDependencies, type UnverifiedUpstream } from './generation-dependencies.js'
+import { type ChainVerification, type EarlierStatements } from './quarantine.js'
+import { type GenerationDependencies, type ComparedUpstream } from './generation-dependencies.js'
 import { type Generations } from './generations.js'
-import { contradicts, type Tracker } from './tracker.js'
-import { readFinalBlockHash } from '../api/block-summary.js'
+import { contradicts, isJump, isNear, type Tracker } from './tracker.js'
+import { readBlockEnd, readFinalBlockHash } from '../api/block-summary.js'
 import { type UpstreamResponse } from '../api/upstream-response.js'
 import { blockByHeightTarget } from '../api/request-targets.js'
 import { type UpstreamRequest, probeRequest } from '../upstreams/upstream-request.js'
@@ -17,6 +17,8 @@ import { type UpstreamRequest, probeRequest } from '../upstreams/upstream-reques
 // An upstream that was down may fail block reads for this long. After that it is compared without blocks, if no
 // verified peer is up.
 const toleratedFailureMs = 5000
+// Bounds the polls of others for one proof (law 10: nothing grows without bound).
+const maxAskedOthers = 2
 
 /** Parts that verification needs. */
 export interface ChainVerifierOptions {
@@ -45,7 +47,11 @@ export class ChainVerifier implements ChainVerification {
     return this.#options.pool.upstreams.length > 1
   }
 
-  isOffChain ({ position }: ResponsePosition): boolean {
+  isOffChain (stamped: ResponsePosition): boolean {
+    return this.#contradictsChain(stamped) || this.#options.tracker.isJump(stamped.position)
+  }
+
+  #contradictsChain ({ position }: ResponsePosition): boolean {
     const { tracker } = this.#options
     return tracker.position !== undefined &&
       (position.chainId !== tracker.chainId || contradicts(position, tracker.position))
@@ -58,14 +64,107 @@ export class ChainVerifier implements ChainVerification {
   async verifyChain (
     client: UpstreamClient,
     stamped: ResponsePosition,
-    wasDown: boolean
+    wasDown: boolean,
+    earlier: EarlierStatements
+  ): Promise<QuarantineReason | undefined> {
+    const { tracker } = this.#options
+    const isDoubtful = stamped.position.chainId === tracker.chainId && this.isOffChain(stamped)
+    const believed = isDoubtful ? await this.#confirm(client, stamped, earlier) : stamped
+    if (believed === undefined) return undefined
+    const reason = await this.#compare(client, believed, wasDown, earlier)
+    // Only now is the chain chosen that a new process found in a lower tier.
+    if (reason !== undefined) return reason
+    const isAhead = tracker.isJump(believed.position)
+    if (isAhead && !await this.#isJumpProven(client, believed)) {
+      return `its position jumped to version ${believed.position.head.version}, which nothing proves`
+    }
+    if ((isDoubtful || isAhead) && !this.#contradictsChain(believed)) tracker.believe(believed.position)
+    return undefined
+  }
+
+  /**
+   * Asks the upstream again before a position is believed that contradicts our chain or jumps ahead of it. Resolves
+   * with the position to verify, or undefined if the upstream contradicts itself too often; rejects without proof.
+   */
+  async #confirm (
+    client: UpstreamClient,
+    stamped: ResponsePosition,
+    { doubted, recordContradiction }: EarlierStatements
+  ): Promise<ResponsePosition | undefined> {
+    const isAhead = !this.#contradictsChain(stamped)
+    const polled = await this.#pollAgain(client, stamped, isAhead)
+    const isContradiction = !isAhead || (polled !== undefined && contradicts(polled.position, stamped.position))
+    if (isContradiction && recordContradiction()) return undefined
+    const isRepeated = polled !== undefined && isNear(polled.position, stamped.position) &&
+      (isAhead || this.#contradictsChain(polled))
+    if (isRepeated) return polled
+    if (isAhead && await this.#hasBlockNear(client, stamped)) return stamped
+    const isSaidTwice = doubted !== undefined && isNear(doubted.position, stamped.position)
+    // A jump that a poll denies is false, however often it is repeated; a reset only if blocks deny it too.
+    const isDenied = polled !== undefined && (isAhead || await this.#isOnChain(client, polled))
+    if (isSaidTwice && !isDenied) return stamped
+    if (polled === undefined || this.isOffChain(polled)) throw new UnprovenPositionError(client.name)
+    return polled
+  }
+
+  async #isOnChain (client: UpstreamClient, stamped: ResponsePosition): Promise<boolean> {
+    return await this.#options.generations.compare(this.#comparedOf(client, stamped, false)) === 'same'
+  }
+
+  /** Polls the upstream; twice for a jump, because an address may balance over nodes of which one lags. */
+  async #pollAgain (
+    client: UpstreamClient,
+    { position }: ResponsePosition,
+    isAhead: boolean
+  ): Promise<ResponsePosition | undefined> {
+    const first = await readHeadInTime(client)
+    if (!isAhead || first === undefined || isNear(first.position, position)) return first
+    const second = await readHeadInTime(client)
+    return second !== undefined && isNear(second.position, position) ? second : first
+  }
+
+  /** Returns true unless another upstream of our chain is behind the jump, and no block proves it. */
+  async #isJumpProven (client: UpstreamClient, stamped: ResponsePosition): Promise<boolean> {
+    const others = this.#options.pool.upstreams.filter(other =>
+      other.client !== client && other.isVerified && other.isUp
+    )
+    if (others.length === 0 || await this.#hasBlockNear(client, stamped)) return true
+    const polled = await Promise.all(
+      others.slice(0, maxAskedOthers).map(async other => await readHeadInTime(other.client))
+    )
+    const heads = polled.filter(head => head !== undefined)
+    return heads.length === 0 || heads.some(head => !isJump(stamped.position.head, head.position.head))
+  }
+
+  /** Returns true if the block below a head ends near the head's version and time. */
+  async #hasBlockNear (client: UpstreamClient, { position: { head } }: ResponsePosition): Promise<boolean> {
+    const height = head.blockHeight - 1n
+    if (height < 1n) return false
+    const response = await client.fetch(probeRequest(blockByHeightTarget(height))).catch(() => undefined)
+    response?.rest?.destroy()
+    const isWhole = response?.status === 200 && response.rest === undefined
+    const end = isWhole ? readBlockEnd(response.body, height) : undefined
+    return end !== undefined && end.version < head.version && !isJump(head, { ...head, ...end }) &&
+      !isJump({ ...head, ...end }, head)
+  }
+
+  async #compare (
+    client: UpstreamClient,
+    stamped: ResponsePosition,
+    wasDown: boolean,
+    { recordContradiction, recordChange }: EarlierStatements
   ): Promise<QuarantineReason | undefined> {
     const { pool, generations, waitForEarlier } = this.#options
     // When upstreams disagree at the start, the first in configuration order that responds decides the chain.
     if (pool.upstreams.every(other => !other.isVerified)) await waitForEarlier(client)
-    if (await generations.compare(this.#unverifiedOf(client, stamped, wasDown)) === 'same') return undefined
+    if (await generations.compare(this.#comparedOf(client, stamped, wasDown)) === 'same') return undefined
     const verification = this.#previous.then(async () =>
-      await generations.verifyChain(this.#unverifiedOf(client, stamped, wasDown))
+      await generations.verifyChain({
+        ...this.#comparedOf(client, stamped, wasDown),
+        isLastReachable: async () => await this.#isLastReachable(client),
+        recordContradiction,
+        recordChange
+      })
     )
     // The next in line compares with this upstream, which counts as verified once all that awaits the result has run.
     this.#previous = verification.catch(() => {}).then(async () =>
@@ -78,11 +177,11 @@ export class ChainVerifier implements ChainVerification {
 
   /** Resolves with true if the upstream is on our chain without any decision. */
   async isSameChain (client: UpstreamClient, stamped: ResponsePosition): Promise<boolean> {
-    const result = await this.#options.generations.compare(this.#unverifiedOf(client, stamped, true))
+    const result = await this.#options.generations.compare(this.#comparedOf(client, stamped, true))
     return result === 'same' || result === 'unproven'
   }
 
-  #unverifiedOf (client: UpstreamClient, stamped: ResponsePosition, wasDown: boolean): UnverifiedUpstream {
+  #comparedOf (client: UpstreamClient, stamped: ResponsePosition, wasDown: boolean): ComparedUpstream {
     const { referenceUpstream } = this.#options.pool
     const peer = referenceUpstream?.client !== client && referenceUpstream?.isVerified === true &&
         referenceUpstream.isUp
@@ -92,8 +191,7 @@ export class ChainVerifier implements ChainVerification {
       stamped,
       readBlock: async height =>
         await this.#readBlock(client, height, peer !== undefined ? Infinity : wasDown ? toleratedFailureMs : 0),
-      readPeerBlock: peer && blockReaderOf(peer),
-      isLastReachable: async () => await this.#isLastReachable(client)
+      readPeerBlock: peer && blockReaderOf(peer)
     }
   }
 

@@ -2,7 +2,9 @@ import { type Tracker } from './tracker.js'
 import { type Upstream } from '../upstreams/upstream.js'
 
 /** Fields of an upstream that describe a chain mismatch. */
-export type ReportedChain = Pick<Upstream, 'quarantinedChainId'> & { readonly client: Pick<Upstream['client'], 'name'> }
+export type ReportedChain = Pick<Upstream, 'quarantinedChainId' | 'quarantineReason'> & {
+  readonly client: Pick<Upstream['client'], 'name'>
+}
 
 /** Names the upstreams on another chain than the configured one, until an upstream on the configured chain responds. */
 export function describeChainMismatch (
@@ -16,4 +18,18 @@ export function describeChainMismatch (
   return mismatches.length === 0
     ? undefined
     : `no upstream serves chain ${configuredId}, which chainId expects: ${mismatches.join(', ')}`
+}
+
+/** Says why a read that needs an upstream gets 503, where the reason is the chain: a mismatch, or all quarantined. */
+export function describeUnusableChains (
+  upstreams: readonly ReportedChain[],
+  tracker: Pick<Tracker, 'configuredId' | 'position'>
+): string | undefined {
+  const mismatch = describeChainMismatch(upstreams, tracker)
+  if (mismatch !== undefined) return mismatch
+  const isAnyUsable = upstreams.some(({ quarantineReason }) => quarantineReason === undefined)
+  if (isAnyUsable || upstreams.length === 0) return undefined
+  return `every upstream is quarantined: ${
+    upstreams.map(({ client, quarantineReason }) => `${client.name}: ${quarantineReason}`).join('; ')
+  }`
 }

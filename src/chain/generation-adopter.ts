@@ -10,7 +10,7 @@ import { contradicts } from './tracker.js'
 export interface GenerationActions {
   readonly ownRecord: GenerationRecord
   adopt(generation: number, known: GenerationRecord, isSameChain: boolean): void
-  resetChain(stamped: ResponsePosition): Promise<void>
+  resetChain(stamped: ResponsePosition): Promise<boolean>
   abandon(generation: number): Promise<void>
 }
 

@@ -4,14 +4,22 @@ import { type ChainEvents } from './chain-events.js'
 import { type Tracker } from './tracker.js'
 import { type GenerationRegistry } from './generation-registry.js'
 
-/** An upstream to verify: its position, and reads to compare its chain. */
-export interface UnverifiedUpstream {
+/** An upstream to compare: its position, and reads of its chain. */
+export interface ComparedUpstream {
   readonly stamped: ResponsePosition
   readonly readBlock: (height: bigint) => Promise<Anchor | undefined>
   /** Reads blocks from a verified peer; undefined where there is none. */
   readonly readPeerBlock: ((height: bigint) => Promise<Anchor | undefined>) | undefined
+}
+
+/** An upstream to verify, which another chain may come from. */
+export interface UnverifiedUpstream extends ComparedUpstream {
   /** Resolves with true if no other upstream responds that may be on our chain. */
   readonly isLastReachable: () => Promise<boolean>
+  /** Returns true if the upstream contradicts itself too often to follow it to another chain. */
+  readonly recordContradiction: () => boolean
+  /** Records that the chain was changed to the upstream's. */
+  readonly recordChange: () => void
 }
 
 /** Parts that choosing a generation needs. */

@@ -4,9 +4,14 @@ import { PurgeAll } from './purge-all.js'
 import { lastGenerationOfUpstreams } from './generation-candidates.js'
 import { ChainComparer, type ComparisonResult } from './chain-comparer.js'
 import { type RegisteredGenerations } from './generation-registry.js'
-import { type GenerationDependencies, type UnverifiedUpstream } from './generation-dependencies.js'
+import {
+  type ComparedUpstream,
+  type GenerationDependencies,
+  type UnverifiedUpstream
+} from './generation-dependencies.js'
 import { GenerationAdopter } from './generation-adopter.js'
 import { AnchoredChain } from './anchored-chain.js'
+import { selfContradictionReason } from './self-contradictions.js'
 import { chooseGeneration } from './generation-choice.js'
 import { type GenerationRecord, type UpstreamChain } from './generation-record.js'
 
@@ -15,6 +20,8 @@ const renewEveryMs = 10_000
 const firstRenewalMs = 2000
 // A failed read often succeeds soon after.
 const retryMs = 1000
+
+const tooManyChangesReason = 'the chain changed five times within a minute, so the next change waits'
 
 // Limits how long a slow upstream delays the purges of other replicas.
 const maxFollowMs = 400
@@ -72,12 +79,12 @@ export class Generations {
   }
 
   /** Resolves with the relation of an upstream to our chain without any decision; undefined where none is known. */
-  async compare (unverified: UnverifiedUpstream): Promise<ComparisonResult | undefined> {
+  async compare (compared: ComparedUpstream): Promise<ComparisonResult | undefined> {
     const { tracker } = this.#dependencies
-    const { position } = unverified.stamped
+    const { position } = compared.stamped
     if (tracker.chain?.id !== position.chainId || this.#restored !== undefined) return undefined
     this.#generationAdopter.retryRejected()
-    return await this.#comparison.compare(unverified)
+    return await this.#comparison.compare(compared)
   }
 
   /**
@@ -104,7 +111,11 @@ export class Generations {
       if (result === 'genesis') return 'it stands at genesis, which proves no chain'
       if (result === 'older') return 'it serves an older chain with the same chain id'
       if (result === 'other' && !await isLastReachable()) return 'it serves another chain with the same chain id'
-      if (result === 'other') await this.resetChain(stamped)
+      if (result === 'other') {
+        if (unverified.recordContradiction()) return selfContradictionReason
+        if (!await this.resetChain(stamped)) return tooManyChangesReason
+        unverified.recordChange()
+      }
     }
     // Reads anchors before the next verification: a lagging upstream of the old chain differs in nothing else.
     if (this.#resetCount > 0 && this.#ownChain.anchors.length === 0) {
@@ -217,10 +228,10 @@ export class Generations {
     if (generation !== before) events.generationChanged.publish(generation)
   }
 
-  /** Switches keys to a generation that another replica or an operator began. */
+  /** Switches keys to a generation that another replica or an operator began; another chain waits for its turn. */
   adopt (generation: number, known: GenerationRecord, isSameChain: boolean): void {
     const { tracker } = this.#dependencies
-    if (tracker.chainId === undefined) return
+    if (tracker.chainId === undefined || (!isSameChain && !tracker.beginChange())) return
     this.#isConfirmed = true
     tracker.setChain({ id: tracker.chainId, generation }, known.head, isSameChain)
     if (isSameChain) this.#ownChain.add(known.anchors)
@@ -229,10 +240,11 @@ export class Generations {
     this.#dependencies.events.generationChanged.publish(generation)
   }
 
-  /** Resets the chain, because an upstream has proven that it changed. */
-  async resetChain (stamped: ResponsePosition): Promise<void> {
-    this.#dependencies.tracker.reset(stamped)
+  /** Resets the chain, because an upstream has proven that it changed; resolves with false if that must wait. */
+  async resetChain (stamped: ResponsePosition): Promise<boolean> {
+    const hasReset = this.#dependencies.tracker.reset(stamped)
     await this.#choosing
+    return hasReset
   }
 }
 

@@ -1,23 +1,44 @@
 import { type ResponsePosition } from '../api/position.js'
-import { type ChainGuard, QuarantinedError, type QuarantineReason } from '../upstreams/chain-guard.js'
+import {
+  type ChainGuard,
+  QuarantinedError,
+  type QuarantineReason,
+  UnprovenPositionError
+} from '../upstreams/chain-guard.js'
 import { type UpstreamClient } from '../upstreams/upstream-client.js'
+import { contradicts, isNear } from './tracker.js'
+import { SelfContradictions, selfContradictionReason } from './self-contradictions.js'
 
 // Verifies at most this often, so an upstream that closes each connection is not verified for every response.
 const minVerifyIntervalMs = 250
 // An upstream behind an open connection can change its chain, so it is verified again (law 7: chains never mix).
 const reverifyEveryMs = 10_000
 
+/** Earlier statements of an upstream about its position. */
+export interface EarlierStatements {
+  /** Position that was not believed, if none was believed since: the same position now is a second statement. */
+  readonly doubted: ResponsePosition | undefined
+  /** Records that the upstream contradicts itself; returns true if it is quarantined for that, and not followed. */
+  recordContradiction(): boolean
+  /** Records that the chain was changed to this upstream's. */
+  recordChange(): void
+}
+
 /** Checks that an upstream serves our chain. */
 export interface ChainVerification {
-  /** Resolves with a reason to quarantine the upstream, or undefined if it is on our chain. */
+  /**
+   * Resolves with a reason to quarantine the upstream, or undefined if it is on our chain. Rejects when that is
+   * unknown now.
+   */
   verifyChain(
     client: UpstreamClient,
     stamped: ResponsePosition,
-    wasDown: boolean
+    wasDown: boolean,
+    earlier: EarlierStatements
   ): Promise<QuarantineReason | undefined>
   /** Confirms a verified upstream without deciding anything; rejects where it cannot check now. */
   isSameChain(client: UpstreamClient, stamped: ResponsePosition): Promise<boolean>
-  /** True when a position contradicts our chain, so that even a verified upstream is verified again. */
+  /** True when a position contradicts our chain or jumps ahead of it; even a verified upstream is verified again. */
   isOffChain(stamped: ResponsePosition): boolean
   /** True when another upstream can serve while one is verified again. */
   hasPeers(): boolean
@@ -29,9 +50,12 @@ export class Quarantine implements ChainGuard {
   readonly #verification: ChainVerification
   readonly #now: () => number
   #isVerified = false
+  readonly #contradictions: SelfContradictions
+  #doubted: ResponsePosition | undefined
   #quarantined: { readonly reason: QuarantineReason, readonly chainId: number } | undefined
   #verifying: Promise<void> | undefined
   #unverifiedAtMs = -Infinity
+  #verifiedAtMs = -Infinity
   #reverifiedAtMs: number
   #hasLostConnection = false
   #wasDown = true
@@ -41,6 +65,7 @@ export class Quarantine implements ChainGuard {
     this.#verification = verification
     this.#now = now
     this.#reverifiedAtMs = now()
+    this.#contradictions = new SelfContradictions(now)
   }
 
   get isVerified (): boolean {
@@ -48,7 +73,7 @@ export class Quarantine implements ChainGuard {
   }
 
   get quarantineReason (): QuarantineReason | undefined {
-    return this.#quarantined?.reason
+    return this.#contradictions.isOngoing ? selfContradictionReason : this.#quarantined?.reason
   }
 
   get quarantinedChainId (): number | undefined {
@@ -67,10 +92,20 @@ export class Quarantine implements ChainGuard {
 
   needsVerification (stamped: ResponsePosition): boolean {
     this.#markUnverifiedIfLost()
-    return !this.#isVerified || this.#verification.isOffChain(stamped)
+    // A quarantine for contradictions ends by time, not by a verification.
+    if (this.#contradictions.isOngoing) {
+      if (this.#doubted !== undefined && !mayBeSameChain(this.#doubted, stamped)) this.#contradictions.quarantine()
+      this.#doubted = stamped
+      return false
+    }
+    if (!this.#isVerified || this.#verification.isOffChain(stamped)) return true
+    this.#doubted = undefined
+    return false
   }
 
-  async verify (stamped: ResponsePosition): Promise<void> {
+  async verify (stamped: ResponsePosition, sentAtMs: number): Promise<void> {
+    // A response to a request from before the last verification is late, and says nothing new of the upstream.
+    if (this.#isVerified && sentAtMs < this.#verifiedAtMs) return
     this.#verifying ??= this.#verifyOnce(stamped).finally(() => {
       this.#verifying = undefined
     })
@@ -78,9 +113,18 @@ export class Quarantine implements ChainGuard {
   }
 
   rejectIfQuarantined (): void {
-    if (this.#quarantined !== undefined) {
-      throw new QuarantinedError(`${this.#client.name}: ${this.#quarantined.reason}`)
-    }
+    const { quarantineReason } = this
+    if (quarantineReason !== undefined) throw new QuarantinedError(`${this.#client.name}: ${quarantineReason}`)
+  }
+
+  rejectIfUnproven (stamped: ResponsePosition): void {
+    this.rejectIfQuarantined()
+    if (this.#verification.isOffChain(stamped)) throw new UnprovenPositionError(this.#client.name)
+  }
+
+  quarantine (): void {
+    this.#contradictions.quarantine()
+    this.#isVerified = false
   }
 
   async reverifyIfDue (stamped: ResponsePosition | undefined): Promise<void> {
@@ -116,10 +160,32 @@ export class Quarantine implements ChainGuard {
 
   async #verifyOnce (stamped: ResponsePosition): Promise<void> {
     this.#hasLostConnection = false
-    const reason = await this.#verification.verifyChain(this.#client, stamped, this.#wasDown)
+    const doubted = this.#doubted
+    this.#doubted = this.#verification.isOffChain(stamped) ? stamped : undefined
+    // An upstream that stays on another chain contradicts itself once.
+    const isNew = doubted === undefined || !isNear(doubted.position, stamped.position)
+    let isRecorded = false
+    const record = (): void => {
+      if (!isRecorded) this.#contradictions.record()
+      isRecorded = true
+    }
+    const reason = await this.#verification.verifyChain(this.#client, stamped, this.#wasDown, {
+      doubted,
+      recordContradiction: () => {
+        if (isNew) record()
+        return this.#contradictions.isOngoing
+      },
+      recordChange: record
+    })
+    this.#verifiedAtMs = this.#now()
+    if (!this.#verification.isOffChain(stamped)) this.#doubted = undefined
     // Stays marked as down while quarantined, so its return is verified as one after an outage.
     this.#wasDown &&= reason !== undefined
     this.#quarantined = reason === undefined ? undefined : { reason, chainId: stamped.position.chainId }
-    this.#isVerified = reason === undefined
+    this.#isVerified = reason === undefined && !this.#contradictions.isOngoing
   }
+}
+
+function mayBeSameChain ({ position: a }: ResponsePosition, { position: b }: ResponsePosition): boolean {
+  return a.chainId === b.chainId && !contradicts(a, b)
 }

@@ -1,6 +1,11 @@
+import { ChainChanges } from './chain-changes.js'
 import { ChainEvents } from './chain-events.js'
-import { compareBigInts, type Oldest, type Position, type ResponsePosition } from '../api/position.js'
+import { compareBigInts, type Head, type Oldest, type Position, type ResponsePosition } from '../api/position.js'
 import { type LedgerStamp } from '../upstreams/lag.js'
+
+// A head this far above the newest known one needs a proof: a false header would hide all true positions after it.
+const maxUnprovenVersions = 10_000n
+const maxUnprovenUsec = 60_000_000n
 
 /** Relation of a response's position to the served head. */
 export type PositionRelation = 'ahead' | 'behind' | 'reset' | 'other_chain'
@@ -24,6 +29,7 @@ export interface EncryptionKey {
 export class Tracker {
   readonly #now: () => number
   readonly #events: ChainEvents
+  readonly #changes: ChainChanges
   readonly #configuredId: number | undefined
   #chainId: number | undefined
   #chain: ChainGeneration | undefined
@@ -36,6 +42,8 @@ export class Tracker {
   #movedAtMs = -Infinity
   #oldest: Oldest | undefined
   #isFollowing = false
+  // Head of a jump that was proven, which no response has raised the newest head to yet.
+  #proven: Head | undefined
   // Newest head of a response, while the served head is the followed one.
   #newest: ResponsePosition | undefined
   #encryptionKey: EncryptionKey | undefined
@@ -44,11 +52,18 @@ export class Tracker {
    * A configured chain id overrides upstreams; else the first response decides. With a registry, no chain is known
    * before replicas agree on a generation.
    */
-  constructor (chainId: number | undefined, now: () => number, events = new ChainEvents(), isShared = false) {
+  constructor (
+    chainId: number | undefined,
+    now: () => number,
+    events = new ChainEvents(),
+    isShared = false,
+    changes = new ChainChanges(now)
+  ) {
     this.#configuredId = chainId
     this.#chainId = chainId
     this.#now = now
     this.#events = events
+    this.#changes = changes
     this.#isShared = isShared
     this.#isGenerationChosen = !isShared
   }
@@ -135,8 +150,7 @@ export class Tracker {
     }
     // Of two chains with the same chain id, the newer has the later time ("Chains and resets").
     if (position.head.timestampUsec < served.head.timestampUsec) return 'other_chain'
-    this.reset(stamped)
-    return 'reset'
+    return this.reset(stamped) ? 'reset' : 'other_chain'
   }
 
   /**
@@ -165,8 +179,20 @@ export class Tracker {
 
   /** Newest known head of the chain, served or not. */
   get newestHead (): Position['head'] | undefined {
-    const [newest, served] = [this.#newest?.position.head, this.#served?.position.head]
+    const newest = this.#newest?.position.head
+    const served = this.#served?.position.head
     return newest !== undefined && served !== undefined && newest.version > served.version ? newest : served
+  }
+
+  /** Returns true for a position so far above the newest known head that one response does not prove it. */
+  isJump ({ head }: Position): boolean {
+    const newest = this.newestHead
+    return newest !== undefined && isJump(head, newest) && (this.#proven === undefined || isJump(head, this.#proven))
+  }
+
+  /** Believes positions near this one from now on; the response that carried it is learned later. */
+  believe ({ head }: Position): void {
+    this.#proven = head
   }
 
   /** Returns false for a position that contradicts our chain (law 7: chains never mix). */
@@ -188,8 +214,17 @@ export class Tracker {
     return true
   }
 
-  /** Replaces the chain after a reset: begins a new generation, or with a registry waits for a choice. */
-  reset (stamped: ResponsePosition): void {
+  /** Counts a change of chain; returns false while the bound of changes a minute is reached. */
+  beginChange (): boolean {
+    return this.#changes.begin()
+  }
+
+  /**
+   * Replaces the chain after a reset: begins a new generation, or with a registry waits for a choice. Returns false if
+   * the change must wait.
+   */
+  reset (stamped: ResponsePosition): boolean {
+    if (!this.beginChange()) return false
     if (this.#isShared) this.#isGenerationChosen = false
     else this.#generation = this.nextGeneration
     this.#clearPosition()
@@ -197,6 +232,7 @@ export class Tracker {
     this.#learnEncryptionKey(stamped)
     this.#events.reset.publish(stamped)
     this.#advanceTo(stamped)
+    return true
   }
 
   /** Number for a new chain, above every known generation. */
@@ -239,6 +275,7 @@ export class Tracker {
   #clearPosition (): void {
     this.#served = undefined
     this.#newest = undefined
+    this.#proven = undefined
     this.#isFollowing = false
     this.#oldest = undefined
     this.#encryptionKey = undefined
@@ -284,4 +321,14 @@ export function contradicts (a: Position, b: Position): boolean {
   const versions = compareBigInts(a.head.version, b.head.version)
   const times = compareBigInts(a.head.timestampUsec, b.head.timestampUsec)
   return versions * times < 0 || (versions === 0 && times !== 0)
+}
+
+/** Returns true if a head is so far above another that one response does not prove it. */
+export function isJump (head: Head, from: Head): boolean {
+  return head.version > from.version + maxUnprovenVersions || head.timestampUsec > from.timestampUsec + maxUnprovenUsec
+}
+
+/** Returns true if two responses of one time state the same position, give or take some blocks. */
+export function isNear (a: Position, b: Position): boolean {
+  return a.chainId === b.chainId && !contradicts(a, b) && !isJump(a.head, b.head) && !isJump(b.head, a.head)
 }

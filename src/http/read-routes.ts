@@ -1,3 +1,4 @@
+import { newAttemptBudget } from '../upstreams/upstream-request.js'
 import { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import { serveRead } from '../proxy/serve-read.js'
 import { type ReadClient } from '../proxy/pinned-read.js'
@@ -126,6 +127,7 @@ async function serveMatch (
   const read = readRequest(match, { ...variant, minVersion: headers[minVersionHeader] }, context.config.pages)
   const outcome = await serveRead(context.proxy, read, {
     ...client,
+    attempts: newAttemptBudget(),
     bypassesFollowing: bypassesFollowing(read, headers)
   })
   const isHit = outcome.name === 'hit'

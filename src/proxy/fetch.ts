@@ -1,9 +1,11 @@
 import { type Inspection } from '../upstreams/monitored-attempts.js'
-import { describeChainMismatch } from '../chain/describe-chain-mismatch.js'
-import { QuarantinedError } from '../upstreams/chain-guard.js'
+import { describeUnusableChains } from '../chain/describe-chain-mismatch.js'
+import { contradicts } from '../chain/tracker.js'
+import { QuarantinedError, UnprovenPositionError } from '../upstreams/chain-guard.js'
 import { ImpossibleResponseError, UpstreamFailure } from '../upstreams/upstream-failure.js'
 import { type UpstreamRequest } from '../upstreams/upstream-request.js'
 import { mediaTypes } from '../api/accept.js'
+import { type Position } from '../api/position.js'
 import {
   deniesVersion,
   reportsInvalidInput,
@@ -125,11 +127,13 @@ export function requireCapacity ({ rejectIfOverloaded, inFlight, metrics }: Prox
 async function fetchAndLearn (
   context: ProxyContext,
   pinned: PinnedRead,
-  latest: LatestRequirements | undefined
+  latest: LatestRequirements | undefined,
+  isRetry = false
 ): Promise<JudgedResponse | undefined> {
   const { read, client } = pinned
   requireCapacity(context, client)
   const generationBefore = context.tracker.chain?.generation
+  const positionBefore = context.tracker.position
   const fetched = await context.upstreamPool.fetch(upstreamRequestOf(read, client), {
     version: read.requestedVersion,
     minVersion: latest?.servedVersion,
@@ -137,20 +141,27 @@ async function fetchAndLearn (
   }, response => learnAndJudge(context, pinned, latest, response)).catch((error: unknown) => {
     const impossible = error instanceof ImpossibleResponseError ? error.inspection as Judgement : undefined
     if (impossible?.isDenied === true) return undefined
+    // A second response decides if the first one was a false header or the beginning of another chain.
+    if (error instanceof UnprovenPositionError && !isRetry) return 'unproven'
     throw impossible?.impossible === undefined
       ? errorResponseFor(context, read, error)
       : impossibleResponseError(context, read, impossible.impossible)
   })
   if (fetched === undefined) return undefined
+  if (fetched === 'unproven') return await fetchAndLearn(context, pinned, latest, true)
   const { response, inspection } = fetched
-  // After a reset during the fetch the chain of the response is unknown, so it is fetched again (law 7: chains never
-  // mix).
-  if (context.tracker.chain?.generation !== generationBefore) {
+  // After a reset during the fetch the chain of a response that does not contradict the old chain is unknown, so it is
+  // fetched again (law 7: chains never mix).
+  if (context.tracker.chain?.generation !== generationBefore && !isOfNewChain(response, positionBefore)) {
     discardBody(fetched)
-    return await fetchAndLearn(context, pinned, latest)
+    return await fetchAndLearn(context, pinned, latest, isRetry)
   }
   if (response.status === 410) context.prunedErrorBuilder.learn(response)
   return { response, verdict: inspection?.judged.verdict ?? judge(read, response, context.settings) }
+}
+
+function isOfNewChain ({ stamped }: UpstreamResponse, positionBefore: Position | undefined): boolean {
+  return stamped !== undefined && positionBefore !== undefined && contradicts(stamped.position, positionBefore)
 }
 
 /** Judgement of one response, with the reasons why it may not be passed on. */
@@ -196,7 +207,10 @@ function impossibleResponseError (context: ProxyContext, read: Read, reason: Not
 }
 
 /** Builds the upstream request from the same parts as the key (law 1: what is keyed is what is sent). */
-export function upstreamRequestOf (read: Read, { id: clientId, bytes, span }: ReadClient = noClient): UpstreamRequest {
+export function upstreamRequestOf (
+  read: Read,
+  { id: clientId, bytes, span, attempts }: ReadClient = noClient
+): UpstreamRequest {
   const { endpoint: { name, method }, accept, body } = read
   const headers = { accept: mediaTypes[accept], ...(body !== undefined && { 'content-type': body.type }) }
   return {
@@ -208,17 +222,20 @@ export function upstreamRequestOf (read: Read, { id: clientId, bytes, span }: Re
     clientId,
     bytes,
     span,
+    attempts,
     isIdempotent: true
   }
 }
 
 function errorResponseFor (context: ProxyContext, read: Read, error: unknown): ErrorResponse {
-  if (error instanceof QuarantinedError) context.metrics.notStored(read.endpoint.name, 'wrong_chain')
+  const isUnused = error instanceof QuarantinedError || error instanceof UnprovenPositionError
+  if (isUnused) context.metrics.notStored(read.endpoint.name, 'wrong_chain')
   if (error instanceof UpstreamFailure && error.reason === 'truncated') {
     context.metrics.notStored(read.endpoint.name, 'incomplete')
   }
   return unavailableError(
-    describeChainMismatch(context.upstreamPool.upstreams, context.tracker) ?? 'no upstream could answer'
+    describeUnusableChains(context.upstreamPool.upstreams, context.tracker) ??
+      (isUnused ? error.message : 'no upstream could answer')
   )
 }
 

@@ -1,7 +1,8 @@
-import { type Inspection } from '../upstreams/monitored-attempts.js'
+import { type FetchedResponse, type Inspection } from '../upstreams/monitored-attempts.js'
+import { UnprovenPositionError } from '../upstreams/chain-guard.js'
 import { ImpossibleResponseError } from '../upstreams/upstream-failure.js'
-import { describeChainMismatch } from '../chain/describe-chain-mismatch.js'
-import { type UpstreamRequest } from '../upstreams/upstream-request.js'
+import { describeUnusableChains } from '../chain/describe-chain-mismatch.js'
+import { newAttemptBudget, type UpstreamRequest } from '../upstreams/upstream-request.js'
 import { reportsPruned, type UpstreamResponse } from '../api/upstream-response.js'
 import { readMinVersion } from '../api/min-version.js'
 import { isSafeMethod, versionInTarget } from '../api/pass-through-target.js'
@@ -33,29 +34,38 @@ export async function forwardUnknownRoute (
   const versionRequirements = isIdempotent
     ? { requestedVersion: version, minVersion: readMinVersion(minVersion) }
     : { requestedVersion: undefined, minVersion: undefined }
+  const attempts = newAttemptBudget()
   requireCapacity(context, client)
   await client.admit?.()
   if (isAboveServedHead(context, versionRequirements)) await waitForVersions(context, versionRequirements, client)
   const servedVersion = context.tracker.position?.head.version
   const requirements = { requestedVersion: version, minVersion: versionRequirements.minVersion, servedVersion }
-  const { response } = await context.upstreamPool.forward(
-    {
-      ...upstreamRequest,
-      endpoint: 'other',
-      clientId: client.id,
-      bytes: client.bytes,
-      span: client.span,
-      isIdempotent
-    },
-    { version, minVersion: servedVersion, events: undefined },
-    received => inspectForwarded(context, received, requirements),
-    signal
-  )
+  const forward = (): Promise<Pick<FetchedResponse<ForwardedInspection>, 'response'>> =>
+    context.upstreamPool.forward(
+      {
+        ...upstreamRequest,
+        endpoint: 'other',
+        clientId: client.id,
+        bytes: client.bytes,
+        span: client.span,
+        attempts,
+        isIdempotent
+      },
+      { version, minVersion: servedVersion, events: undefined },
+      received => inspectForwarded(context, received, requirements),
+      signal
+    )
+  const { response } = await forward()
+    .catch(async (error: unknown) => {
+      // A second response decides if the first one was a false header or the beginning of another chain.
+      if (error instanceof UnprovenPositionError && isIdempotent) return await forward()
+      throw error
+    })
     .catch((error: unknown) => {
       const isOtherChain = error instanceof ImpossibleResponseError &&
         (error.inspection as ForwardedInspection).isOtherChain
       throw unavailableError(
-        describeChainMismatch(context.upstreamPool.upstreams, context.tracker) ??
+        describeUnusableChains(context.upstreamPool.upstreams, context.tracker) ??
           (isOtherChain ? 'the upstream serves another chain' : 'no upstream could answer')
       )
     })

@@ -1,7 +1,8 @@
 import { type ChainGeneration } from '../chain/tracker.js'
-import { describeChainMismatch } from '../chain/describe-chain-mismatch.js'
+import { describeUnusableChains } from '../chain/describe-chain-mismatch.js'
 import { classOf, keysOf, type Read, type ReadClass, type ReadKeys, streamIndexKeyOf } from '../api/read.js'
 import { type Position, type ResponsePosition } from '../api/position.js'
+import { type AttemptBudget } from '../upstreams/upstream-request.js'
 import { type RequestBytes } from '../upstreams/in-flight-bytes.js'
 import { unavailableError } from '../api/error-response.js'
 import { type Span } from '../tracing/span.js'
@@ -18,6 +19,8 @@ export interface ReadClient {
    * charge.
    */
   readonly admit: (() => Promise<void>) | undefined
+  /** Upstream requests that the client request may still cost; undefined bounds each fetch alone. */
+  readonly attempts?: AttemptBudget
   /** True if the client asks for a response that is as new as its request. */
   readonly bypassesFollowing?: boolean
   /** Present only if the request is traced. */
@@ -50,7 +53,7 @@ export async function pinToCurrentChain (context: ProxyContext, read: Read, clie
   const { chain } = context.tracker
   if (chain === undefined) {
     throw unavailableError(
-      describeChainMismatch(context.upstreamPool.upstreams, context.tracker) ??
+      describeUnusableChains(context.upstreamPool.upstreams, context.tracker) ??
         'no upstream has been reached yet, so the chain is unknown'
     )
   }

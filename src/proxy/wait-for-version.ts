@@ -1,6 +1,6 @@
 import { type VersionWaitResult } from '../chain/version-waits.js'
 import { type Position } from '../api/position.js'
-import { describeChainMismatch } from '../chain/describe-chain-mismatch.js'
+import { describeUnusableChains } from '../chain/describe-chain-mismatch.js'
 import { versionNotFoundError } from '../api/min-version.js'
 import { type Read } from '../api/read.js'
 import { unavailableError } from '../api/error-response.js'
@@ -57,7 +57,7 @@ async function waitForMinVersion (context: ProxyContext, version: bigint, client
   const { position } = context.tracker
   if (position === undefined) {
     throw unavailableError(
-      describeChainMismatch(context.upstreamPool.upstreams, context.tracker) ??
+      describeUnusableChains(context.upstreamPool.upstreams, context.tracker) ??
         'no upstream has reported a position yet'
     )
   }

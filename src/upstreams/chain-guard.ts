@@ -6,6 +6,13 @@ export type QuarantineReason = string
 /** Error for a response of a quarantined upstream, which is never used. */
 export class QuarantinedError extends Error {}
 
+/** Error for a response whose position contradicts or jumps ahead of our chain, without a proof; it is never used. */
+export class UnprovenPositionError extends Error {
+  constructor (upstream: string) {
+    super(`${upstream} sent a position that nothing proves`)
+  }
+}
+
 /**
  * Guards one upstream's responses, so that none of another chain is used (law 7: chains never mix); `chain/` decides.
  */
@@ -23,7 +30,11 @@ export interface ChainGuard {
   /** True if the upstream must be verified before a response with this position is used. */
   needsVerification(stamped: ResponsePosition): boolean
   /** Verifies the upstream; concurrent callers share one verification. Rejects when the result is unknown now. */
-  verify(stamped: ResponsePosition): Promise<void>
+  verify(stamped: ResponsePosition, sentAtMs: number): Promise<void>
+  /** Throws if the position is still not believed after a verification. */
+  rejectIfUnproven(stamped: ResponsePosition): void
+  /** Quarantines it for some seconds, because it contradicts itself. */
+  quarantine(): void
   /** Throws QuarantinedError if the upstream is quarantined. */
   rejectIfQuarantined(): void
   /** Verifies again as a routine check where one is due; a check that fails to run changes nothing. */

@@ -1,7 +1,7 @@
 import { type Position, type ResponsePosition } from '../api/position.js'
 import { gasEstimateTarget, indexTarget } from '../api/request-targets.js'
 import { releaseInIndex, type UpstreamResponse } from '../api/upstream-response.js'
-import { QuarantinedError } from './chain-guard.js'
+import { QuarantinedError, UnprovenPositionError } from './chain-guard.js'
 import {
   lacksPosition,
   isPollDue,
@@ -106,7 +106,8 @@ export class HeadPoller {
       // The upstream client counts the failure. A cancelled, unsent or overtaken poll says nothing about the upstream.
       const isIgnored = error instanceof UpstreamFailure && isInconclusive(error)
       if (!this.#isStopped && !isIgnored && sentAtMs >= this.#respondedAtMs) {
-        this.#report(error instanceof QuarantinedError ? 'other_chain' : 'unanswered')
+        const isOffChain = error instanceof QuarantinedError || error instanceof UnprovenPositionError
+        this.#report(isOffChain ? 'other_chain' : 'unanswered')
       }
     }
   }
@@ -120,11 +121,18 @@ export class HeadPoller {
 
 /** Returns true if an upstream reports a head, whatever its health. */
 export async function isReachable (client: Pick<UpstreamClient, 'fetch' | 'timeoutMs'>): Promise<boolean> {
-  const timeoutMs = Math.min(client.timeoutMs, reachability.timeoutMs)
   for (let polls = 0; polls < reachability.polls; polls++) {
-    if (await readHead(async request => await client.fetch(request, timeoutMs)) !== undefined) return true
+    if (await readHeadInTime(client) !== undefined) return true
   }
   return false
+}
+
+/** Reads an upstream's head within a second, whatever its health; undefined where that fails. */
+export async function readHeadInTime (
+  client: Pick<UpstreamClient, 'fetch' | 'timeoutMs'>
+): Promise<ResponsePosition | undefined> {
+  const timeoutMs = Math.min(client.timeoutMs, reachability.timeoutMs)
+  return await readHead(async request => await client.fetch(request, timeoutMs))
 }
 
 /** Reads an upstream's head; undefined where its responses carry no position, or fail. */

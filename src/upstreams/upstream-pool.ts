@@ -21,7 +21,7 @@ import {
 import { type Hedger, resultOf } from './hedger.js'
 import { type Upstream } from './upstream.js'
 import { chooseFetchError, UpstreamFailure, isLocalFailure } from './upstream-failure.js'
-import { type UpstreamRequest } from './upstream-request.js'
+import { type AttemptBudget, newAttemptBudget, type UpstreamRequest } from './upstream-request.js'
 import { rankUpstreams, mayHedge, mayHaveVersion, mayHaveLongerHistory, type UpstreamRequirements } from './ranking.js'
 import { type BackgroundRequirements, backgroundCandidates, type BackgroundResponse } from './background-candidates.js'
 import { type CancelSignal } from './cancel-signal.js'
@@ -84,6 +84,7 @@ export class UpstreamPool {
     hedger?.earn()
     return this.#fetchWithFailover(
       requirements,
+      request.attempts,
       (upstream, timeoutMs, signal) => this.#attempts.fetch(upstream, request, inspect, timeoutMs, signal),
       hedger
     )
@@ -102,7 +103,7 @@ export class UpstreamPool {
     const runAttempt: RunAttempt<I> = (upstream, timeoutMs) =>
       this.#attempts.run(upstream, inspect, timeoutMs, forwardTo, request.span)
     return request.isIdempotent
-      ? await this.#fetchWithFailover(requirements, runAttempt, undefined, signal)
+      ? await this.#fetchWithFailover(requirements, request.attempts, runAttempt, undefined, signal)
       : await this.#fetchOnce(requirements, runAttempt)
   }
 
@@ -193,6 +194,7 @@ export class UpstreamPool {
 
   async #fetchWithFailover<I extends Inspection> (
     requirements: UpstreamRequirements,
+    attempts: AttemptBudget = newAttemptBudget(),
     runAttempt: RunAttempt<I>,
     hedger: Hedger | undefined,
     signal?: AbortSignal
@@ -204,14 +206,17 @@ export class UpstreamPool {
     let impossible: I | undefined
     // Ranks again before each attempt, since an attempt may have changed windows and health.
     const remaining = (): Upstream[] =>
-      rankUpstreams(this.#eligible, requirements).filter(candidate =>
-        !tried.has(candidate) && mayDoBetter(candidate, requirements, flawed)
-      )
+      attempts.left <= 0
+        ? []
+        : rankUpstreams(this.#eligible, requirements).filter(candidate =>
+          !tried.has(candidate) && mayDoBetter(candidate, requirements, flawed)
+        )
     for (;;) {
       const [upstream, ...others] = remaining()
       if (upstream === undefined || signal?.aborted === true) break
       const startAttempt = (one: Upstream, hedgeSignal?: CancelSignal): Promise<InspectedResponse<I>> => {
         tried.add(one)
+        attempts.left--
         return runAttempt(
           one,
           others.some(other => other !== one && isPromising(other, requirements))

@@ -2,6 +2,20 @@ import { mediaTypes } from '../api/accept.js'
 import { type Span } from '../tracing/span.js'
 import { type RequestBytes } from './in-flight-bytes.js'
 
+// Most upstream requests for one client request, whatever fails and however often it is fetched again (law 10: nothing
+// grows without bound).
+const maxAttempts = 8
+
+/** Attempts that are left for one client request. */
+export interface AttemptBudget {
+  left: number
+}
+
+/** Builds the budget of a client request. */
+export function newAttemptBudget (): AttemptBudget {
+  return { left: maxAttempts }
+}
+
 /**
  * Request built from the canonical read, so nothing outside the key reaches an upstream (law 1: what is keyed is what
  * is sent).
@@ -22,6 +36,8 @@ export interface UpstreamRequest {
   readonly bytes?: RequestBytes | undefined
   /** Traced client request that needs the response. */
   readonly span?: Span | undefined
+  /** Attempts that the client request may still cost, over all its fetches. */
+  readonly attempts?: AttemptBudget | undefined
   /** True for varve's own polls of the upstream's state and tail, which go before client requests. */
   readonly isProbe?: boolean
   /** Allows one retry after a dead connection (RFC 9110, section 9.2.2). */

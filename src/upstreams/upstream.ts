@@ -8,7 +8,7 @@ import { type UpstreamRequest } from './upstream-request.js'
 import { type Candidate } from './ranking.js'
 import { WindowTracker } from './window-tracker.js'
 import { type CancelSignal } from './cancel-signal.js'
-import { type ChainGuard, type QuarantineReason } from './chain-guard.js'
+import { type ChainGuard, type QuarantineReason, UnprovenPositionError } from './chain-guard.js'
 
 /** Settings that decide which reads an upstream gets. */
 export interface RankingSettings {
@@ -117,7 +117,11 @@ export class Upstream implements Candidate {
     signal: AbortSignal,
     timeoutMs = this.client.timeoutMs
   ): Promise<UpstreamResponse> {
-    return this.#requireVerified(await this.#verifyAndLearn(this.client.forward(request, signal, timeoutMs), timeoutMs))
+    const pending = this.client.forward(request, signal, timeoutMs)
+    return this.#requireVerified(
+      // A request that may have written is not sent again, so its response is used without a position.
+      await this.#verifyAndLearn(pending, timeoutMs, false, !request.isIdempotent)
+    )
   }
 
   /** Probes its own state; a response without position headers is accepted. */
@@ -140,6 +144,11 @@ export class Upstream implements Candidate {
     this.#guard.markUnverified()
   }
 
+  /** Quarantines it for some seconds, because it contradicts itself. */
+  quarantine (): void {
+    this.#guard.quarantine()
+  }
+
   /** Drops all it reported, which belongs to the previous chain. */
   resetChain (chainId: number | undefined): void {
     this.#guard.resetChain(chainId)
@@ -153,7 +162,8 @@ export class Upstream implements Candidate {
   async #verifyAndLearn (
     pending: Promise<UpstreamResponse>,
     timeoutMs: number,
-    isRead = false
+    isRead = false,
+    mayDropPosition = false
   ): Promise<UpstreamResponse> {
     const now = this.#now
     const startedMs = now()
@@ -175,13 +185,15 @@ export class Upstream implements Candidate {
     try {
       if (response.stamped !== undefined) {
         if (this.#guard.needsVerification(response.stamped)) {
-          await this.#awaitVerification(response.stamped, timeoutMs - (now() - startedMs))
+          await this.#awaitVerification(response.stamped, startedMs, timeoutMs - (now() - startedMs))
+          this.#guard.rejectIfUnproven(response.stamped)
         }
         this.#learn(response.stamped)
       }
       this.#guard.rejectIfQuarantined()
       return response
     } catch (error) {
+      if (mayDropPosition && error instanceof UnprovenPositionError) return { ...response, stamped: undefined }
       response.rest?.destroy()
       throw error
     }
@@ -197,8 +209,8 @@ export class Upstream implements Candidate {
   }
 
   // Limits the wait for verification to the rest of the request's own timeout.
-  async #awaitVerification (stamped: ResponsePosition, leftMs: number): Promise<void> {
-    const done = await withTimeout(Math.max(0, leftMs), this.#guard.verify(stamped).then(() => 'compared'))
+  async #awaitVerification (stamped: ResponsePosition, sentAtMs: number, leftMs: number): Promise<void> {
+    const done = await withTimeout(Math.max(0, leftMs), this.#guard.verify(stamped, sentAtMs).then(() => 'compared'))
     if (done === undefined) throw new UpstreamFailure(this.client.name, 'timeout', undefined)
   }
 
