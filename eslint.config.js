@@ -11,7 +11,7 @@ export default [
   }),
   {
     rules: {
-      'max-lines': ['error', { max: 300 }],
+      'max-lines': ['error', { max: 500 }],
       '@stylistic/max-len': ['error', widest],
       // The formatter's (npm run format), which lays these out in its own way.
       '@stylistic/indent': 'off',
@@ -82,62 +82,23 @@ export default [
       }]
     }
   },
-  // Longer than 300 lines still: nothing is added here.
+  // Longer than 500 lines still: nothing is added here.
   {
     files: [
-      'test/http/client-policies.test.ts',
-      'test/api/response-bodies.test.ts',
-      'test/api/json-scan.test.ts',
-      'test/api/store-verdict.test.ts',
-      'test/api/pruning.test.ts',
-      'test/api/read-request.test.ts',
-      'test/api/pass-through-target.test.ts',
-      'test/cache/compressor.test.ts',
       'test/cache/redis-tier.test.ts',
-      'test/cache/entry-codec.test.ts',
-      'test/cache/write-queue.test.ts',
       'test/cli/commands.test.ts',
-      'test/cli/explain.test.ts',
       'test/config/load.test.ts',
-      'test/config/secrets.test.ts',
-      'test/end-to-end.test.ts',
       'test/http/cors-wire.test.ts',
-      'test/http/min-version.test.ts',
       'test/http/pass-through.test.ts',
       'test/http/public-app.test.ts',
       'test/http/streaming.test.ts',
-      'test/http/pipeline-queue.test.ts',
       'test/app/process-faults.slow.test.ts',
       'test/http/status-page.slow.test.ts',
-      'test/workers/worker-lifecycle.slow.test.ts',
       'test/proxy/serve-read.test.ts',
-      'test/proxy/audit.test.ts',
       'test/proxy/events/serve-event-pages.test.ts',
-      'test/proxy/events/look-up-pages.test.ts',
       'test/proxy/serve-moving.test.ts',
-      'test/proxy/serve-in-observe-mode.test.ts',
-      'test/proxy/look-up.test.ts',
       'test/proxy/representations.test.ts',
-      'test/sandbox/accounts.test.ts',
-      'test/sandbox/transaction-kinds.test.ts',
-      'test/sandbox/node.test.ts',
-      'test/sandbox/requests.test.ts',
-      'test/sandbox/view.test.ts',
-      'test/support/deceptive/lies/bodies.ts',
-      'test/support/deceptive/lies/heads.ts',
-      'test/support/sdk/calls.ts',
-      'test/tools/recording/verbatim-wire.test.ts',
-      'test/upstreams/hedger.test.ts',
-      'test/upstreams/upstream-client.test.ts',
-      'test/upstreams/failing-upstreams.slow.test.ts',
-      'test/chain/generations.slow.test.ts',
-      'test/cluster/purges.slow.test.ts',
-      'test/sandbox/reads.slow.test.ts',
-      'test/sandbox/transactions.slow.test.ts',
-      'test/cache/redis-block-index.slow.test.ts',
-      'test/cache/redis-page-index.slow.test.ts',
-      'test/app/start-without-upstreams.slow.test.ts',
-      'test/tools/warm/warm.slow.test.ts'
+      'test/sandbox/reads.slow.test.ts'
     ],
     rules: { 'max-lines': 'off' }
   }
