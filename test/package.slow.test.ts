@@ -129,7 +129,7 @@ t.test('the installed package runs from any folder with a bare environment', asy
   const varve = join(application, 'node_modules/.bin/varve')
 
   t.match(await runProgram(varve, ['--help'], bare), { code: 0, stdout: /varve COMMAND --help/, stderr: '' })
-  t.match(await runProgram(varve, ['check', join(application, 'node_modules/varve/config/varve.yaml')], bare), {
+  t.match(await runProgram(varve, ['check', join(application, 'node_modules/varve/config/one-node.yaml')], bare), {
     code: 0,
     stdout: /^listen: 127\.0\.0\.1:8080\n/,
     stderr: ''

@@ -101,8 +101,8 @@ export const proxyCommands: readonly Command[] = [{
     'Exit 0: valid, and online all is well; 1: valid, but something that it names has a problem; 2: mistakes.'
   ],
   examples: [
-    'varve check config/varve.yaml',
-    'varve check --online --config config/one-node.yaml',
+    'varve check config/one-node.yaml',
+    'varve check --online --config config/pruned-and-archive.yaml',
     'VARVE_UPSTREAM=http://127.0.0.1:8081 varve check --json'
   ],
   run: async ({ flags, words }, io) => {

@@ -67,6 +67,7 @@ export const upstreams: Record<string, (k: KnownTraffic) => ExpectedSeries[]> = 
   ],
   'Position/A': k => byUpstream(of => head(k, of)),
   'Lag/A': k => byUpstream(of => head(k, 'whole') - head(k, of)),
+  'Lag in time/A': () => byUpstream(of => of === 'strange' ? NaN : [0, 1e9]),
   'Oldest version/A': k => byUpstream(of => oldest(k, of)),
   'Window/A': k => byUpstream(of => head(k, of) - oldest(k, of)),
   'Latency/A': () => byUpstream(median),
