@@ -7,6 +7,7 @@ import { sendRequest } from '../support/client.js'
 import { until } from '../support/until.js'
 import { type TestVarve, varveAt } from '../support/varve.js'
 import { allPidsOf, quietConfig, token } from '../support/workers.js'
+import { testFolder } from '../support/test-folder.js'
 
 const workers = 2
 const diskHit = 'varve; hit; detail=disk'
@@ -58,7 +59,7 @@ async function purge (varve: TestVarve, what: object): Promise<number> {
 }
 
 t.test('workers share a folder: each hits what the other wrote, and a purge reaches both', async t => {
-  const path = t.testdir()
+  const path = testFolder(t)
   const { node, varve } = await started(t, path)
   const targets = [1500, 1501, 1502, 1503].map(modulesAt)
   for (const target of targets) {
@@ -97,7 +98,7 @@ t.test('workers share a folder: each hits what the other wrote, and a purge reac
 })
 
 t.test('workers that are killed while they write the same entries leave no damage', async t => {
-  const path = t.testdir()
+  const path = testFolder(t)
   const { node, varve } = await started(t, path)
   const truth = new Map<string, string>()
   for (let version = 1300; version < 1400; version++) {

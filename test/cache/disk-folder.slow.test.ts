@@ -18,6 +18,7 @@ import {
 import { startRedis } from '../support/redis-server.js'
 import { until } from '../support/until.js'
 import { varveAt } from '../support/varve.js'
+import { testFolder } from '../support/test-folder.js'
 
 /** Lists the files of the entries and their indexes in a folder. */
 async function filesIn (path: string): Promise<string[]> {
@@ -69,7 +70,7 @@ t.test('a fresh volume and the folder of an earlier release are used, only own f
 })
 
 t.test('a pipe, a link, a socket or a huge file among the records is a miss, and is replaced', async t => {
-  const [node, path] = [await startNode(t), t.testdir()]
+  const [node, path] = [await startNode(t), testFolder(t)]
   const targets = [blockByVersion, ...[1, 2, 3, 4, 5].map(limit => `${modules}&limit=${limit}`)]
   const bodies = await fill(t, node.url, path, targets)
   const files = await filesIn(path)
@@ -97,7 +98,7 @@ t.test('a pipe, a link, a socket or a huge file among the records is a miss, and
 })
 
 t.test('an entry that inflates beyond maxEntryMb is a miss, from the disk and from Redis', async t => {
-  const [node, path, redis] = [await startNode(t), t.testdir(), await startRedis(t)]
+  const [node, path, redis] = [await startNode(t), testFolder(t), await startRedis(t)]
   const large = '/v1/blocks/by_height/900?with_transactions=true'
   await fill(t, node.url, path, [large])
   const cache = { redis: { url: redis.url } }
@@ -115,7 +116,7 @@ t.test('an entry that inflates beyond maxEntryMb is a miss, from the disk and fr
 })
 
 t.test('a folder that is removed or emptied while varve runs is made again, and locked again', async t => {
-  const [node, path] = [await startNode(t), join(t.testdir(), 'cache')]
+  const [node, path] = [await startNode(t), join(testFolder(t), 'cache')]
   const isWhole = async (): Promise<boolean> => {
     const names = await readdir(path)
     return ['varve-cache', 'lock', 'tmp', 'entries', 'generations'].every(name => names.includes(name))

@@ -8,6 +8,7 @@ import { startSandbox } from '#sandbox'
 import { cacheStatusHeader } from '../support/cache-status.js'
 import { sendRequest } from '../support/client.js'
 import { until } from '../support/until.js'
+import { testFolder } from '../support/test-folder.js'
 
 // RUNS_FACTOR=n kills more often or less.
 const rounds = Math.ceil(12 * Number(process.env['RUNS_FACTOR'] ?? 1))
@@ -65,7 +66,7 @@ t.test('killed at any moment under load, it starts again with intact entries and
   t.teardown(async () => {
     await node.close()
   })
-  const path = t.testdir()
+  const path = testFolder(t)
   const targets = Array.from({ length: 300 }, (_, at) =>
     [
       `/v1/blocks/by_version/${1200 + at}?with_transactions=true`,

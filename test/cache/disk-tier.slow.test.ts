@@ -20,6 +20,7 @@ import { freePort } from '../support/free-port.js'
 import { startRedis } from '../support/redis-server.js'
 import { until } from '../support/until.js'
 import { type TestVarve } from '../support/varve.js'
+import { testFolder } from '../support/test-folder.js'
 
 async function purge (varve: TestVarve, what: object): Promise<number> {
   const { status } = await sendRequest(varve.adminUrl, '/purge', {
@@ -31,7 +32,7 @@ async function purge (varve: TestVarve, what: object): Promise<number> {
 }
 
 t.test('history on the disk is served after a restart, byte for byte, without the upstream', async t => {
-  const [node, path] = [await startNode(t), t.testdir()]
+  const [node, path] = [await startNode(t), testFolder(t)]
   const bodies = await fill(t, node.url, path)
   const varve = await startAt(t, node.url, path)
   node.requests.reset()
@@ -47,7 +48,7 @@ t.test('history on the disk is served after a restart, byte for byte, without th
 })
 
 t.test('without an upstream the stored chain is served at its position, checked once one responds', async t => {
-  const [port, path] = [await freePort(), t.testdir()]
+  const [port, path] = [await freePort(), testFolder(t)]
   const first = await startNode(t, 1, port)
   await fill(t, first.url, path)
   await first.close()
@@ -66,7 +67,7 @@ t.test('without an upstream the stored chain is served at its position, checked 
 })
 
 t.test('nothing of another chain is served from disk, whichever configuration or upstream names it', async t => {
-  const [first, other, path] = [await startNode(t, 1), await startNode(t, 2), t.testdir()]
+  const [first, other, path] = [await startNode(t, 1), await startNode(t, 2), testFolder(t)]
   const [stored] = await fill(t, first.url, path)
   const moved = await startAt(t, other.url, path)
   const got = await moved.get(modules)
@@ -79,7 +80,7 @@ t.test('nothing of another chain is served from disk, whichever configuration or
 })
 
 t.test('a purge is on the disk before it is acknowledged, of one read or of everything', async t => {
-  const [node, path, copy] = [await startNode(t), join(t.testdir(), 'a'), join(t.testdir(), 'b')]
+  const [node, path, copy] = [await startNode(t), join(testFolder(t), 'a'), join(testFolder(t), 'b')]
   await fill(t, node.url, path)
   for (
     const [what, left] of [[{ method: 'GET', url: modules }, 1], [{ method: 'GET', url: blockByVersion }, 0]] as const
@@ -105,7 +106,7 @@ t.test('a purge is on the disk before it is acknowledged, of one read or of ever
 })
 
 t.test('with Redis the disk is asked first, and both agree on generations and purges', async t => {
-  const [node, path, redis] = [await startNode(t), t.testdir(), await startRedis(t)]
+  const [node, path, redis] = [await startNode(t), testFolder(t), await startRedis(t)]
   const config = { cache: { redis: { url: redis.url } } }
   const varve = await startAt(t, node.url, path, config)
   await until(async () => (await degraded(varve)).length === 0, 'replicas agree')

@@ -2,6 +2,7 @@ import t, { type Test } from 'tap'
 import { releases, type Sandbox } from '#sandbox'
 import { until } from '../support/until.js'
 import { type ConfigChange, type TestVarve, varveAt, varveAtSandbox } from '../support/varve.js'
+import { testFolder } from '../support/test-folder.js'
 
 const quiet = '/v1/accounts/0x1/module/coin'
 const clock = '/v1/accounts/0x1/resource/0x1::timestamp::CurrentTimeMicroseconds'
@@ -275,7 +276,7 @@ t.test('a followed entry of a release that no longer runs is fetched again at th
 })
 
 t.test('an explicit version goes to the disk tier while varve follows, and is served from it', async t => {
-  const path = t.testdir()
+  const path = testFolder(t)
   const { sandbox, varve } = await following(t, { cache: { disk: { path } }, follow: { maxAgeMs: 60_000 } })
   const target = `${clock}?ledger_version=${sandbox.ledger.head.version}`
   const first = await varve.get(target)

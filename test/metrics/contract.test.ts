@@ -5,6 +5,7 @@ import { startSandboxNode } from '../support/replicas.js'
 import { startRedis } from '../support/redis-server.js'
 import { type Scraped, scrape } from '../support/scrape.js'
 import { varveAt } from '../support/varve.js'
+import { testFolder } from '../support/test-folder.js'
 
 // docs/metrics.md states this bound.
 const maxIdleSamples = 900
@@ -226,7 +227,7 @@ t.test('varve shows every metric of the contract before its first request, close
 
 t.test('an idle varve has at most 900 samples, also with every tier and following', async t => {
   const [redis, sandbox] = await Promise.all([startRedis(t), startSandboxNode(t)])
-  const path = t.testdir()
+  const path = testFolder(t)
   for (const cache of [{}, { disk: { path }, redis: { url: redis.url } }]) {
     const follow = { mode: 'redis' in cache ? 'observe' : 'off' } as const
     const scraped = await scrape((await varveAt(t, sandbox.url, { cache, follow })).adminUrl)

@@ -8,6 +8,7 @@ import { type EntrySelector, type TierName } from '../../src/cache/tier.js'
 import { openDiskTier } from './disk-tier.js'
 import { startRedis } from './redis-server.js'
 import { openRedisTier } from './redis-tier.js'
+import { testFolder } from './test-folder.js'
 
 /** A tier, as every tier of the suite is driven. */
 export interface DrivenTier {
@@ -85,7 +86,7 @@ export async function openRedis (t: Test): Promise<DrivenTier> {
 
 /** Opens the disk tier in a folder of its own. */
 export async function openDisk (t: Test): Promise<DrivenTier> {
-  const path = t.testdir()
+  const path = testFolder(t)
   const open = async (): Promise<DrivenTier> => {
     const { tier, files, evictor, space = '' } = await openDiskTier(t, path, roomBytes)
     return {

@@ -6,6 +6,7 @@ import { startSandboxNode } from '../support/replicas.js'
 import { respondOk, startStubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 import { type ConfigChange, type TestVarve, varveAt } from '../support/varve.js'
+import { testFolder } from '../support/test-folder.js'
 
 const modules = '/v1/accounts/0x1/modules?ledger_version=2000&limit=1'
 const other = '/v1/accounts/0x1/modules?ledger_version=2001&limit=1'
@@ -32,7 +33,7 @@ const rootsArrive = async (collector: Collector, count: number): Promise<Collect
 
 t.test('a miss has a span of its request, of each tier, and of its attempt', async t => {
   const sandbox = await startSandboxNode(t)
-  const { varve, collector } = await start(t, sandbox.url, { cache: { disk: { path: t.testdir() } } })
+  const { varve, collector } = await start(t, sandbox.url, { cache: { disk: { path: testFolder(t) } } })
   t.equal(await varve.metric('varve_trace_spans_total{result="failed"}'), 0, 'its series exist from the start')
   const { headers } = await varve.get(modules)
   const [root] = await rootsArrive(collector, 1)

@@ -11,6 +11,7 @@ import { startSandboxNode } from '../replicas.js'
 import { until } from '../until.js'
 import { type TestVarve, varveAt } from '../varve.js'
 import { ChainGrowth } from './chain-growth.js'
+import { testFolder } from '../test-folder.js'
 
 /** Minimum response time of an upstream, and of modules: in another bucket. */
 export const upstreamDelayMs = 60
@@ -101,7 +102,7 @@ export async function startMonitoredEnvironment (t: Test): Promise<MonitoredEnvi
     upstreams: [at(whole, 'whole')] as never,
     head: { pollMs: 600_000 }
   })
-  const dir = t.testdir()
+  const dir = testFolder(t)
   const files = { certFile: join(dir, 'c.pem'), keyFile: join(dir, 'k.pem') }
   writeFileSync(files.certFile, certificate)
   writeFileSync(files.keyFile, certificateKey)
