@@ -177,8 +177,17 @@ t.test('SIGHUP loads a renewed certificate; an unusable one is rejected and the 
     reasons: [/tls\.keyFile: expected a PEM file with the key of the certificate, .*mismatch/]
   })
   writeFileSync(join(dir, 'k.pem'), encryptedKey)
-  t.match(await reload(text), { level: 50, reasons: [/tls\.keyFile: .*a key without a passphrase/] })
+  t.match(
+    await reload(`${text}admin: { token: t0ken }
+`),
+    {
+      level: 50,
+      reasons: [/tls\.keyFile: .*a key without a passphrase/]
+    }
+  )
   t.equal(await subjectAt(url), 'CN=127.0.0.1')
+  const withToken = { headers: { authorization: 'Bearer t0ken' } }
+  t.match(await sendRequest(adminUrl, '/config', withToken), { status: 403 }, 'nothing of it is in use')
   writeFileSync(join(dir, 'k.pem'), renewedKey)
   t.match(await reload(text), { level: 30 })
   t.equal(await subjectAt(url), 'CN=renewed.example')

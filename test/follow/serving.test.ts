@@ -39,7 +39,8 @@ t.test('an untouched latest read is a hit at the followed head, others are fetch
   const { sandbox, varve } = await following(t)
   await varve.get(quiet)
   await varve.get(clock)
-  sandbox.ledger.grow(3)
+  // The very next transaction touches the clock, and no later one.
+  sandbox.ledger.grow()
   await caughtUp(sandbox, varve)
   sandbox.requests.reset()
   t.match(await varve.get(quiet), {
@@ -215,6 +216,16 @@ t.test('following stops where a page does not have the changes of its hash, unti
   t.equal((await varve.get(quiet)).headers['cache-status'], 'varve; fwd=bypass')
   t.match((await statusOf(varve)).degraded, [/following stopped until a reload/])
   t.equal(await varve.metric('varve_follow_verified_total{result="different"}'), 1)
+})
+
+t.test('a transaction whose changes cannot be read may have changed every latest read', async t => {
+  const { sandbox, varve } = await following(t)
+  const modules = '/v1/accounts/0x1/modules?limit=1'
+  await varve.get(modules)
+  sandbox.faults.add({ kind: 'tail', lie: 'unknownChange' })
+  sandbox.ledger.grow()
+  await caughtUp(sandbox, varve)
+  t.match((await varve.get(modules)).headers, { 'cache-status': /uri-miss; fwd-status=200; stored/ })
 })
 
 t.test('observing compares each latest response with what following would have served', async t => {

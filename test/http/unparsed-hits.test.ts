@@ -120,12 +120,14 @@ t.test('a request inside the bytes of another is never served as that other one'
     const honest = [{ send: request }, { responses: 1 }, { send: request }, { responses: 2 }]
     const attack = [{ send: `${head}X: ` }, { send: request }, { responses: 1 }, 'end'] as const
     const warm = [{ send: `${head}Host: x\r\n\r\n` }, { responses: 1 }, 'end'] as const
+    const theirs: string[] = []
     const during = async (): Promise<void> => {
-      for (const steps of [warm, warm, attack, attack]) await runWireSession(varve.url, steps)
+      for (const steps of [warm, warm, attack, attack]) theirs.push(await runWireSession(varve.url, steps))
     }
     const text = await runWireSession(varve.url, [...honest, during, { send: request }, { responses: 3 }, 'end'])
     const [first = ''] = text.split(/(?=HTTP\/1\.1 )/)
     t.equal(text, first.repeat(3), why)
+    t.equal(theirs.at(-1), theirs.at(1), `${why}: the attacker gets what was asked for`)
   }
 })
 
@@ -152,6 +154,33 @@ t.test('an open connection retains none of the requests that it has sent', async
     await runWireSession(varve.url, [{ send }, { send: 'GET /x' }, { responses: 100 }, count, 'end'])
     t.ok(retained < 10, `${retained} of ${requests.length} requests`)
   }
+})
+
+t.test('a known request waits for the response that is due before it', async t => {
+  let answerMiss: (() => void) | undefined
+  const stub = await startStubUpstream(t, ({ url }, response) => {
+    const answer = (): void => {
+      respondOk(response, JSON.stringify(url))
+    }
+    if (url?.endsWith('600') === true) answerMiss = answer
+    else answer()
+  })
+  const varve = await varveAt(t, stub.url)
+  const { socket, ask } = await clientOf(t, varve)
+  for (let times = 0; times < 3; times++) await ask()
+  let text = ''
+  socket.on('data', chunk => {
+    text += String(chunk)
+  })
+  socket.write(get(modules.replace('500', '600')))
+  await until(() => answerMiss !== undefined, 'the miss is at its upstream')
+  socket.write(get())
+  // Varve has read the known request by then.
+  for (let times = 0; times < 3; times++) await varve.get(modules)
+  answerMiss?.()
+  const answered = (): Array<string | undefined> => [...text.matchAll(/version=(\d+)"/g)].map(found => found[1])
+  await until(() => answered().length === 2, 'both responses')
+  t.same(answered(), ['600', '500'])
 })
 
 t.test('requests with credentials or a trace, and large heads, are not remembered', async t => {

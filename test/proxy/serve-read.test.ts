@@ -9,6 +9,7 @@ import { outcomeNameOf } from '../../src/proxy/outcomes.js'
 import { cacheStatusOf } from '../../src/proxy/outcomes.js'
 import { ErrorResponse } from '../../src/api/error-response.js'
 import { contextAt, readOfTarget } from '../support/proxy-context.js'
+import { until } from '../support/until.js'
 import { varveAt } from '../support/varve.js'
 
 const modules = '/v1/accounts/0x1/modules?ledger_version=500'
@@ -55,6 +56,16 @@ t.test('a miss is fetched, stored and served; the next read is a hit without an 
   )
   t.equal(await varve.metric('varve_cache_entries{tier="memory"}'), 1)
   t.equal(await varve.metric('varve_cache_writes_total{tier="memory"}'), 1)
+})
+
+t.test('a body arrives as the node printed it: blanks, escapes and the text of numbers', async t => {
+  const body = '{ "b" : 18446744073709551615, "a":1.0e0,"a":"\\u00e9\\/" }\n'
+  const stub = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, body)
+  })
+  const varve = await varveAt(t, stub.url)
+  for (const target of [modules, modules, '/v1/accounts/0x1/modules']) t.equal((await varve.get(target)).body, body)
+  t.equal(stub.requests.length, 2)
 })
 
 t.test('a thousand equal misses are one upstream read, and all are served', async t => {
@@ -106,8 +117,13 @@ t.test('a client that gives up cancels no other, even the first, and the respons
   const leader = fetch(varve.url + modules, { signal: leaving.signal })
   await here
   const joiner = varve.get(modules)
+  const hasConnections = async (count: number): Promise<void> => {
+    await until(async () => await varve.metric('varve_connections') === count, `${count} connections`)
+  }
+  await hasConnections(2)
   leaving.abort()
   await t.rejects(leader)
+  await hasConnections(1)
   release()
   t.match(await joiner, { status: 200, body: '[]' })
   t.match(await varve.get(modules), { headers: { [status]: 'varve; hit; detail=memory' } })
@@ -606,12 +622,12 @@ t.test('a burst of latest reads is two upstream reads: one in flight, one coales
   const second = new Promise<void>(resolve => {
     arrived = resolve
   })
-  const late = Array.from({ length: 50 }, bodyOf)
+  const late = Promise.all(Array.from({ length: 50 }, bodyOf))
   pending.shift()?.()
   t.equal(await early, '[1]')
-  await second
+  await Promise.race([second, late])
   pending.shift()?.()
-  t.same(new Set(await Promise.all(late)), new Set(['[2]']))
+  t.same(new Set(await late), new Set(['[2]']))
   t.equal(stub.requests.length, 2)
 })
 

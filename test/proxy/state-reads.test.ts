@@ -162,6 +162,17 @@ t.test('each latest state is fetched each time, and stored at its version', asyn
   }
 })
 
+t.test('views whose arguments differ in any letter are different reads', async t => {
+  const stub = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, `[${stub.requests.length}]`)
+  })
+  const varve = await varveAt(t, stub.url)
+  for (const [argument, body] of [['a', '[1]'], ['A', '[2]'], ['a ', '[3]'], ['a', '[1]']] as const) {
+    const view = post(height.replace('[]}', `["${argument}"]}`))
+    t.equal((await varve.get('/v1/view?ledger_version=500', view)).body, body, argument)
+  }
+})
+
 t.test('under immutable caching a view is cacheable for a day only, since a release computes it', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, { downstream: { cacheControl: 'immutable' } })
   const version = sandbox.ledger.head.version - 3000n
