@@ -32,6 +32,7 @@ const parts = {
   },
   soak: { files: () => [slow('soak')], minutes: 30, env: ({ minutes }) => ({ SOAK_SECONDS: `${minute * minutes}` }) },
   smoke: { files: () => [slow('bench')], minutes: 2, env: () => ({ BENCH_CLAIMS: 'all' }) },
+  promises: { run: ['scripts/promises.js'] },
   bench: { run: ['bench/run.js'] }
 }
 
