@@ -11,7 +11,6 @@ const minute = 60
 const parts = {
   random: { files: () => suites().random, minutes: 10, jobs, env: () => ({ RUNS_FACTOR: '10' }) },
   lies: { files: () => [slow('deceptive/deceptive-upstream'), slow('hostile')], minutes: 2, env: () => ({}) },
-  alerts: { files: () => [slow('alerts'), slow('prometheus-rule-mutations')], minutes: 4, env: () => ({}) },
   pictures: { files: () => [slow('http/status-pictures')], minutes: 1, env: () => ({}) },
   image: { files: () => [slow('image')], minutes: 3, env: () => ({}) },
   transfers: { files: () => [slow('http/slow-link')], minutes: 5, env: () => ({}) },

@@ -31,8 +31,6 @@ const idle = slow('', 'http/certificate', 'upstreams/dns')
 /** Long versions of checks that a faster file covers; `npm run ci` skips them. */
 const nightly = slow(
   '',
-  'alerts',
-  'prometheus-rule-mutations',
   'deceptive/deceptive-upstream',
   'hostile',
   'image',

@@ -2,37 +2,95 @@ import { execFile } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import t, { type Test } from 'tap'
+import t from 'tap'
 import { parse } from 'yaml'
 import { memoryNeededMb } from './support/memory-needed.js'
-import { findCommand } from '../src/cli/commands.js'
 import { loadConfig } from '../src/config/load.js'
-import { type Config } from '../src/config/schema.js'
 import { checkConfig } from './support/deploy/check-config.js'
-import { kustomizationOf } from './support/deploy/kustomize.js'
+import { checkoutRoot, readCheckout } from './support/deploy/checkout.js'
 import {
-  applicable,
-  findManifest,
+  containerField,
+  fieldOf,
+  kustomizationOf,
   kustomized,
   manifestFolder,
-  manifestsOf,
-  checkoutRoot,
-  readCheckout,
-  varvePod
+  manifests
 } from './support/deploy/manifests.js'
 
-const { pod, container } = varvePod()
 const configFile = `${manifestFolder}/base/varve.yaml`
+const [varve, redis] = ['varve', 'varve-redis'].map(name => ({ 'app.kubernetes.io/name': name }))
+const adminLabels = { ...varve, 'app.kubernetes.io/component': 'admin' }
+const pod = 'spec.template.spec'
+const locked = {
+  allowPrivilegeEscalation: false,
+  readOnlyRootFilesystem: true,
+  capabilities: { drop: ['ALL'] }
+}
+
+/** Fields on which varve, or another object, depends. */
+const fields: ReadonlyArray<readonly [of: string, path: string, expected: unknown, why: string]> = [
+  ['Deployment varve', 'spec.replicas', 2, 'one serves while the other is replaced'],
+  ['Deployment varve', 'spec.selector.matchLabels', varve, 'selects its own pods'],
+  ['Deployment varve', 'spec.template.metadata.labels', varve, 'as every selector below'],
+  ['Deployment varve', `${pod}.automountServiceAccountToken`, false, 'varve asks no API'],
+  ['Deployment varve', `${pod}.enableServiceLinks`, false, 'Kubernetes would set variables named VARVE_'],
+  ['Deployment varve', `${pod}.securityContext.fsGroup`, 1000, 'varve may write to a volume'],
+  ['Deployment varve', `${pod}.volumes.0`, { name: 'disk', emptyDir: { sizeLimit: '12Gi' } }, 'disk removes the first'],
+  ['Deployment varve', `${pod}.volumes.1.configMap.name`, 'varve', 'the kustomization generates it'],
+  ['Deployment varve', `${pod}.volumes.2.secret.secretName`, 'varve', 'docs/deploying.md creates it'],
+  ['Service varve', 'spec.selector', varve, 'reads reach varve'],
+  ['Service varve', 'spec.ports', [{ name: 'http', port: 80, targetPort: 'http' }], 'and no other port'],
+  ['Service varve', 'metadata.labels', varve, 'so that each replica is scraped once'],
+  ['Service varve-admin', 'spec.selector', varve, 'scrapes reach varve'],
+  ['Service varve-admin', 'spec.ports', [{ name: 'admin', port: 9464, targetPort: 'admin' }], 'and no other port'],
+  ['Service varve-admin', 'metadata.labels', adminLabels, 'the monitor selects them'],
+  ['ServiceMonitor varve', 'spec.selector.matchLabels', adminLabels, 'scrapes that service only'],
+  ['ServiceMonitor varve', 'spec.endpoints.0.port', 'admin', 'by its port'],
+  ['ServiceMonitor varve', 'spec.jobLabel', 'app.kubernetes.io/name', 'rules name the job varve'],
+  ['NetworkPolicy varve', 'spec.podSelector.matchLabels', varve, 'guards varve'],
+  ['NetworkPolicy varve', 'spec.ingress.0', { ports: [{ port: 'http' }] }, 'reads are open to all'],
+  ['NetworkPolicy varve', 'spec.ingress.1.ports', [{ port: 'admin' }], 'the admin listener is not'],
+  [
+    'NetworkPolicy varve',
+    'spec.ingress.1.from.0.namespaceSelector.matchLabels',
+    { 'kubernetes.io/metadata.name': 'monitoring' },
+    'but to the monitoring'
+  ],
+  ['PodDisruptionBudget varve', 'spec.selector.matchLabels', varve, 'counts varve'],
+  ['HorizontalPodAutoscaler varve', 'spec.scaleTargetRef.kind', 'Deployment', 'scales varve'],
+  ['HorizontalPodAutoscaler varve', 'spec.scaleTargetRef.name', 'varve', 'scales varve'],
+  [
+    'Ingress varve',
+    'spec.rules.0.http.paths',
+    [{ path: '/', pathType: 'Prefix', backend: { service: { name: 'varve', port: { name: 'http' } } } }],
+    'no path reaches the admin listener'
+  ],
+  ['Deployment varve-redis', 'spec.selector.matchLabels', redis, 'selects its own pods'],
+  ['Deployment varve-redis', 'spec.template.metadata.labels', redis, 'as the service selects'],
+  ['Deployment varve-redis', `${pod}.containers.0.ports`, [{ name: 'redis', containerPort: 6379 }], 'its port'],
+  ['Service varve-redis', 'spec.selector', redis, 'reaches Redis'],
+  ['Service varve-redis', 'spec.ports', [{ name: 'redis', port: 6379, targetPort: 'redis' }], 'and no other port'],
+  ['NetworkPolicy varve-redis', 'spec.podSelector.matchLabels', redis, 'guards Redis'],
+  [
+    'NetworkPolicy varve-redis',
+    'spec.ingress',
+    [{ ports: [{ port: 'redis' }], from: [{ podSelector: { matchLabels: varve } }] }],
+    'only varve may write entries'
+  ],
+  ...['Deployment varve', 'Deployment varve-redis'].flatMap(name => [
+    [name, `${pod}.securityContext.runAsNonRoot`, true, 'no root'] as const,
+    [name, `${pod}.securityContext.seccompProfile`, { type: 'RuntimeDefault' }, 'no unusual system call'] as const,
+    [name, `${pod}.containers.0.securityContext`, locked, 'no privileges'] as const
+  ])
+]
+
+t.test('ports, probes, selectors and privileges of the manifests fit varve and one another', async t => {
+  for (const [of, path, expected, why] of fields) t.same(fieldOf(of, path), expected, `${of} ${path}: ${why}`)
+  t.same(containerField('ports'), [{ name: 'http', containerPort: 8080 }, { name: 'admin', containerPort: 9464 }])
+  t.ok(readCheckout('config/prometheus-rules.yml').includes('up{job="varve"}'), 'by the job that the rules name')
+})
 
 t.test('kustomizations list every file, every listed file exists, and none sets a namespace', async t => {
-  t.same([...applicable].sort(), [
-    'base',
-    'overlays/disk',
-    'overlays/hpa',
-    'overlays/ingress',
-    'overlays/monitoring',
-    'overlays/redis'
-  ])
   for (const folder of kustomized.map(name => `${manifestFolder}/${name}`)) {
     const { resources = [], components = [], configMapGenerator = [] } = kustomizationOf(folder)
     const listed = [...resources, ...components, ...configMapGenerator.flatMap(({ files }) => files)]
@@ -40,142 +98,52 @@ t.test('kustomizations list every file, every listed file exists, and none sets 
     const files = readdirSync(join(checkoutRoot, folder)).filter(name => name !== 'kustomization.yaml')
     t.same(files.sort(), listed.filter(name => !name.startsWith('../')).sort(), folder)
   }
-  for (const folder of applicable) {
-    for (const { metadata: { name, namespace } } of manifestsOf(folder)) t.equal(namespace, undefined, name)
-  }
+  for (const { metadata: { name, namespace } } of manifests) t.equal(namespace, undefined, name)
 })
 
 t.test('the configuration is valid, secrets come from the Secret, and only the image sets listen', async t => {
-  const at = (kind: 'secret' | 'configMap'): string =>
-    container.volumeMounts.find(({ name }) => pod.volumes.find(volume => volume.name === name)?.[kind] !== undefined)
-      ?.mountPath ?? ''
-  t.equal(at('secret'), '/run/secrets/varve')
-  t.same(container.args, ['serve', '--config', `${at('configMap')}/varve.yaml`])
-  t.ok(findCommand('serve')?.flags.some(({ name }) => name === 'config'))
+  t.same(containerField('args'), ['serve', '--config', '/etc/varve/varve.yaml'])
+  t.same(containerField('volumeMounts'), [
+    { name: 'disk', mountPath: '/var/cache/varve' },
+    { name: 'config', mountPath: '/etc/varve', readOnly: true },
+    { name: 'secrets', mountPath: '/run/secrets/varve', readOnly: true }
+  ])
   const secrets = { 'admin-token': 'a-token-of-the-test' }
-  const config = await checkConfig(t, readCheckout(configFile), at('secret'), secrets)
+  const config = await checkConfig(t, readCheckout(configFile), '/run/secrets/varve', secrets)
   t.equal(config.upstreams.length, 1)
-  t.ok(
-    memoryNeededMb(config) <= 1280 && container.resources.limits.memory === '1280Mi',
-    'the limit is what the configuration needs'
-  )
+  t.ok(memoryNeededMb(config) <= 1280, 'the limit is what the configuration needs')
+  t.equal(containerField('resources.limits.memory'), '1280Mi')
   // The image sets both addresses in its environment, which overrides this file.
   t.notMatch(readCheckout(configFile), /^ *listen:/m)
 
   const withKey = readCheckout(configFile).replace('# headers:', 'headers:')
-  await checkConfig(t, withKey, at('secret'), { ...secrets, 'node-key': 'a-key-of-the-test' })
+  await checkConfig(t, withKey, '/run/secrets/varve', { ...secrets, 'node-key': 'a-key-of-the-test' })
 })
 
-t.test('components set variables that varve reads, in both kinds of pods', async t => {
-  const settings = (folder: string, kind?: string): Record<string, string> =>
-    Object.fromEntries((varvePod(folder, kind).container.env ?? []).map(({ name, value = '' }) => [name, value]))
-  const configWith = (environment: Record<string, string>): Config => loadConfig(environment, {}).config
-  t.equal(configWith(settings('base')).cache.redis.url, null)
-
-  const { REDIS_PASSWORD: password, VARVE_REDIS: redis = '', ...others } = settings('overlays/redis')
-  t.equal(password, '', 'comes from the Secret')
-  const { cache } = configWith({ ...others, VARVE_REDIS: redis.replace('$(REDIS_PASSWORD)', 'secret') })
-  t.equal(
-    new URL(cache.redis.url ?? '').hostname,
-    findManifest('overlays/redis', 'Service', 'varve-redis').metadata.name
-  )
-  t.same(settings('overlays/hpa'), settings('overlays/redis'))
-
-  const { VARVE_DISK: disk = '' } = settings('base')
-  t.equal(container.volumeMounts.find(({ mountPath }) => mountPath === disk)?.name, 'disk')
-  t.same(pod.volumes.find(({ name }) => name === 'disk')?.emptyDir, { sizeLimit: '12Gi' })
-  t.equal(settings('overlays/disk', 'StatefulSet')['VARVE_DISK'], disk)
-  const { pod: podWithClaim, container: containerWithClaim } = varvePod('overlays/disk', 'StatefulSet')
-  const { spec } = findManifest('overlays/disk', 'StatefulSet')
-  t.equal(containerWithClaim.volumeMounts.find(({ mountPath }) => mountPath === disk)?.name, 'disk')
-  t.notOk(podWithClaim.volumes.some(({ name }) => name === 'disk'), 'the claim alone')
-  t.same(spec.volumeClaimTemplates?.map(({ metadata }) => metadata.name), ['disk'])
-  t.ok(findManifest('overlays/disk', 'Service', spec.serviceName))
-  t.equal(Number(/^(\d+)Gi$/.exec(spec.volumeClaimTemplates?.[0]?.spec.resources.requests.storage ?? '')?.[1]), 12)
-  t.ok(configWith({}).cache.disk.maxGb * 1.1 < 12, 'the volume is larger than the disk tier may become')
-  t.match(podWithClaim.securityContext, { fsGroup: 1000 }, 'varve may write to the volume')
-})
-
-t.test('every selector, named port, scaled object and backend has a target', async t => {
-  for (const folder of applicable) hasTargets(t, folder)
-  t.same(container.ports, [{ name: 'http', containerPort: 8080 }, { name: 'admin', containerPort: 9464 }])
-  const policy = findManifest('base', 'NetworkPolicy').spec.ingress
-  t.same(
-    policy.map(({ ports, from }) => [ports[0]?.port, from === undefined]),
-    [['http', true], ['admin', false]],
-    'reads are open to all, the admin listener is not'
-  )
-
-  const { selector, jobLabel, endpoints: [endpoint] } = findManifest('overlays/monitoring', 'ServiceMonitor').spec
-  const admin = findManifest('base', 'Service', 'varve-admin')
-  t.match(admin.metadata.labels, selector.matchLabels)
-  t.notMatch(findManifest('base', 'Service').metadata.labels, selector.matchLabels, 'each replica is scraped once')
-  t.equal(endpoint?.port, admin.spec.ports[0]?.name)
-  t.ok(
-    readCheckout('config/prometheus-rules.yml').includes(`up{job="${admin.metadata.labels[jobLabel]}"}`),
-    'by the job that the rules name'
-  )
-  const { rules: [rule] } = findManifest('overlays/ingress', 'Ingress').spec
-  t.equal(rule?.http.paths[0]?.backend.service.name, 'varve', 'no path of the ingress reaches the admin listener')
-  t.equal(findManifest('overlays/hpa', 'Deployment').spec.replicas, undefined, 'only the autoscaler sets the number')
-})
-
-function hasTargets (t: Test, folder: string): void {
-  const manifests = manifestsOf(folder)
-  const workloads = manifests.filter(({ kind }) => ['Deployment', 'StatefulSet'].includes(kind))
-  for (const { kind, metadata: { name }, spec } of manifests) {
-    const where = `${folder}: ${kind} ${name}`
-    if (kind === 'HorizontalPodAutoscaler') {
-      const { kind: target, name: scaled } = spec.scaleTargetRef
-      t.ok(workloads.some(one => one.kind === target && one.metadata.name === scaled), where)
-    }
-    if (kind === 'Ingress') {
-      for (const { backend: { service } } of spec.rules.flatMap(({ http }) => http.paths)) {
-        const { ports } = findManifest(folder, 'Service', service.name).spec
-        t.ok(ports.some(port => port.name === service.port.name), where)
-      }
-    }
-    const labels = kind === 'Service'
-      ? spec.selector
-      : kind === 'NetworkPolicy'
-      ? spec.podSelector.matchLabels
-      : ['Deployment', 'StatefulSet', 'PodDisruptionBudget'].includes(kind)
-      ? spec.selector.matchLabels
-      : undefined
-    if (labels === undefined) continue
-    const [chosen, ...more] = workloads.filter(({ spec }) =>
-      Object.entries(labels).every(([key, value]) => spec.template.metadata.labels[key] === value)
+t.test('the manifests set variables that varve reads, and volumes that hold the disk tier', async t => {
+  const settings = (env: unknown): Record<string, string> =>
+    Object.fromEntries((env as Array<{ name: string, value?: string }>).map(({ name, value = '' }) => [name, value]))
+  const patchesOf = (component: string): Array<{ path: string, value: unknown }> =>
+    (kustomizationOf(`${manifestFolder}/components/${component}`).patches ?? []).flatMap(({ patch }) =>
+      parse(patch) as Array<{ path: string, value: unknown }>
     )
-    t.ok(chosen !== undefined && more.length === 0, `${where} selects one workload`)
-    const ports = chosen?.spec.template.spec.containers[0]?.ports.map(({ name }) => name)
-    const wanted = kind === 'Service'
-      ? spec.ports.map(({ targetPort }) => targetPort)
-      : kind === 'NetworkPolicy'
-      ? spec.ingress.flatMap(({ ports }) => ports.map(({ port }) => port))
-      : []
-    for (const port of wanted) t.ok(ports?.includes(port as string), `${where}: ${port}`)
-  }
-}
+  const own = settings(containerField('env'))
+  const { cache } = loadConfig(own, {}).config
+  t.equal(cache.redis.url, null)
+  t.equal(cache.disk.path, '/var/cache/varve', 'where the volume is mounted')
+  t.ok(cache.disk.maxGb * 1.1 < 12, 'the volume is larger than the disk tier may become')
+  t.match(patchesOf('disk').find(({ path }) => path.endsWith('/volumeClaimTemplates'))?.value, [
+    { metadata: { name: 'disk' }, spec: { resources: { requests: { storage: '12Gi' } } } }
+  ])
+  t.equal(patchesOf('disk').find(({ path }) => path.endsWith('/serviceName'))?.value, 'varve-admin')
 
-t.test('each workload drops all privileges, and varve runs at least two replicas', async t => {
-  t.ok((findManifest('base', 'Deployment').spec.replicas ?? 0) >= 2)
-  for (
-    const { spec: { template: { spec } }, metadata: { name } } of [
-      findManifest('base', 'Deployment'),
-      findManifest('overlays/disk', 'StatefulSet'),
-      findManifest('overlays/redis', 'Deployment', 'varve-redis')
-    ]
-  ) {
-    t.match(spec.securityContext, { runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } }, name)
-    for (const one of spec.containers) {
-      t.match(one.securityContext, {
-        allowPrivilegeEscalation: false,
-        readOnlyRootFilesystem: true,
-        capabilities: { drop: ['ALL'] }
-      }, name)
-    }
-  }
-  t.match(pod, { automountServiceAccountToken: false, enableServiceLinks: false })
+  const added = patchesOf('redis')
+  t.ok(added.every(({ path }) => path === '/spec/template/spec/containers/0/env/-'))
+  const { REDIS_PASSWORD: password, VARVE_REDIS: url = '' } = settings(added.map(({ value }) => value))
+  t.equal(password, '', 'comes from the Secret')
+  const shared = loadConfig({ ...own, VARVE_REDIS: url.replace('$(REDIS_PASSWORD)', 'secret') }, {}).config.cache.redis
+  t.equal(new URL(shared.url ?? '').host, 'varve-redis:6379')
+  t.match(patchesOf('hpa'), [{ path: '/spec/replicas' }], 'only the autoscaler sets the number')
 })
 
 t.test('Kubernetes gets the rules and dashboards unchanged, each small enough to apply', async t => {
@@ -186,11 +154,6 @@ t.test('Kubernetes gets the rules and dashboards unchanged, each small enough to
     readFileSync(made, 'utf8'),
     'run node scripts/prometheus-rule.js'
   )
-  t.same(
-    findManifest('overlays/monitoring', 'PrometheusRule').spec.groups,
-    (parse(readCheckout('config/prometheus-rules.yml')) as { groups: unknown }).groups
-  )
-
   t.ok(kustomizationOf('deploy/kubernetes/components/monitoring').resources?.includes('../../../../grafana'))
   const { configMapGenerator = [] } = kustomizationOf('grafana')
   t.same(

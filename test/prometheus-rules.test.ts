@@ -127,14 +127,3 @@ t.test('metrics show no Redis that is not configured, and no rejected reload bef
   varve.metrics.process.reloaded('reloaded')
   t.equal(await varve.metric('varve_config_last_reload_successful'), 1)
 })
-
-t.test('the Prometheus of docker-compose.yml evaluates the rules', async t => {
-  const { rule_files: files } = parse(text('config/prometheus.yml')) as { rule_files: string[] }
-  t.same(files, ['prometheus-rules.yml'])
-  const { services: { prometheus } } = parse(text('docker-compose.yml')) as {
-    services: { prometheus: { volumes: string[] } }
-  }
-  for (const file of ['prometheus.yml', ...files]) {
-    t.ok(prometheus.volumes.includes(`./config/${file}:/etc/prometheus/${file}:ro`), file)
-  }
-})

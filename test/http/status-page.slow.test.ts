@@ -6,7 +6,6 @@ import { type BrowserContextOptions, type Page } from 'playwright-core'
 import t, { type Test } from 'tap'
 import { type RecentSnapshot } from '../../src/metrics/recent-counts.js'
 import { outcomeNames } from '../../src/proxy/outcomes.js'
-import { contrastScript, type LowContrastText } from '../support/contrast.js'
 import { openPage, type OpenedPage, startChromium } from '../support/browser.js'
 import { sendRequest } from '../support/client.js'
 import { freePort } from '../support/free-port.js'
@@ -543,39 +542,6 @@ t.test('the page puts a malformed status into words too and keeps polling', asyn
   await untilText(page, '#verdict', /^varve is unreachable since/)
   setting.status = healthyStatus()
   await untilText(page, '#verdict', /^varve is healthy$/)
-})
-
-t.test('every text has 4.5 times the contrast to its background, in light and dark and any state', async t => {
-  for (const colorScheme of ['light', 'dark'] as const) {
-    const { page, setting } = await openStatusPage(t, healthyStatus(), { colorScheme })
-    for (
-      const [state, width] of [['healthy', 1280], ['following', 1280], ['degraded', 1280], ['degraded', 360], [
-        'no position yet',
-        1280
-      ], [
-        'no traffic',
-        1280
-      ], ['workers', 1280]] as const
-    ) {
-      setting.status = states[state] ?? {}
-      await page.setViewportSize({ width, height: 900 })
-      await page.reload()
-      await page.waitForSelector('#chart svg')
-      await page.locator('summary').click()
-      const { texts, unreadable } = await page.evaluate(contrastScript) as {
-        texts: number,
-        unreadable: LowContrastText[]
-      }
-      t.ok(texts > 60, `${texts} texts`)
-      t.same(unreadable, [], `${colorScheme} ${state} ${width}`)
-    }
-    await page.evaluate('document.documentElement.style.setProperty("--muted", "#777")')
-    t.not(
-      (await page.evaluate(contrastScript) as { unreadable: LowContrastText[] }).unreadable.length,
-      0,
-      'and an unreadable text is found'
-    )
-  }
 })
 
 t.test('the page never scrolls sideways: on a phone, on a desktop, and at twice the text size', async t => {

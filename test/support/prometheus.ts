@@ -19,7 +19,6 @@ export interface PrometheusOptions {
   readonly interval?: string
   /** Absolute paths of recording and alerting rules. */
   readonly rules?: readonly string[]
-  readonly job?: string
 }
 
 /** A series of a result; a scalar is one without labels. */
@@ -59,13 +58,13 @@ export async function startPrometheus (t: Test, options: PrometheusOptions): Pro
   t.teardown(async () => {
     await rm(folder, { recursive: true, force: true, maxRetries: 5 })
   })
-  const { targets, interval = '500ms', rules = [], job = 'varve' } = options
+  const { targets, interval = '500ms', rules = [] } = options
   await writeFile(
     join(folder, 'prometheus.yml'),
     stringify({
       global: { scrape_interval: interval, scrape_timeout: interval, evaluation_interval: interval },
       rule_files: rules,
-      scrape_configs: [{ job_name: job, static_configs: [{ targets }] }]
+      scrape_configs: [{ job_name: 'varve', static_configs: [{ targets }] }]
     })
   )
   for (let attempt = 1;; attempt++) {

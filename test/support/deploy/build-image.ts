@@ -2,7 +2,7 @@ import { cpSync, mkdirSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { copyOf, type Instruction, type BuildStage } from './dockerfile.js'
 import { addNode, copyRoot, installDebian, runIn } from './fresh-root.js'
-import { checkoutRoot } from './manifests.js'
+import { checkoutRoot } from './checkout.js'
 
 /**
  * Runs the steps of a Dockerfile without an engine, each stage in a root of its own, and returns the last stage's root.

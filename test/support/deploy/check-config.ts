@@ -5,7 +5,7 @@ import { promisify } from 'node:util'
 import { type Test } from 'tap'
 import { type LoadedConfig, loadConfig } from '../../../src/config/load.js'
 import { maskSecrets } from '../../../src/config/secrets.js'
-import { checkoutRoot } from './manifests.js'
+import { checkoutRoot } from './checkout.js'
 
 /** Runs `varve check` on a text, with secrets in another folder; expects that it uses all and shows none. */
 export async function checkConfig (

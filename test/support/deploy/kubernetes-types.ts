@@ -1,7 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import ts from 'typescript'
-import { checkoutRoot } from './manifests.js'
+import { checkoutRoot } from './checkout.js'
 
 /** Modules of kubernetes-types, by kind. */
 const modules: Readonly<Record<string, string>> = {

@@ -1,86 +1,21 @@
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
+import { parse, parseAllDocuments } from 'yaml'
 import { checkoutRoot, readCheckout } from './checkout.js'
-import { render } from './kustomize.js'
 
-export { checkoutRoot, readCheckout }
-
-/** A port as a manifest names it. */
-export interface Port {
-  readonly name?: string
-  readonly port?: number | string
-  readonly containerPort?: number
-  readonly targetPort?: string
-}
-
-/** A container, with the parts that tests use. */
-export interface Container {
-  readonly image: string
-  readonly args: string[]
-  readonly ports: Port[]
-  readonly volumeMounts: Array<{ readonly name: string, readonly mountPath: string }>
-  readonly securityContext: object
-  readonly resources: { readonly limits: { readonly memory: string } }
-  readonly env?: ReadonlyArray<{ readonly name: string, readonly value?: string, readonly valueFrom?: object }>
-  readonly lifecycle?: { readonly preStop: { readonly exec: { readonly command: readonly string[] } } }
-  readonly [probe: `${string}Probe`]: {
-    readonly httpGet?: { readonly path: string, readonly port: string },
-    readonly tcpSocket?: { readonly port: string }
-  }
-}
-
-/** A Kubernetes object, with the parts that tests use. */
+/** A Kubernetes object; kubernetes-types checks the rest. */
 export interface Manifest {
-  readonly apiVersion: string
   readonly kind: string
-  readonly metadata: { readonly name: string, readonly namespace?: string, readonly labels: Record<string, string> }
-  readonly spec: {
-    readonly replicas?: number,
-    readonly selector: Record<string, string> & { readonly matchLabels: Record<string, string> },
-    readonly podSelector: { readonly matchLabels: Record<string, string> },
-    readonly ports: Port[],
-    readonly ingress: Array<{ readonly ports: Port[], readonly from?: unknown[] }>,
-    readonly endpoints: Array<{ readonly port: string, readonly path: string }>,
-    readonly jobLabel: string,
-    readonly groups: unknown,
-    readonly serviceName?: string,
-    readonly volumeClaimTemplates?: ReadonlyArray<
-      {
-        readonly metadata: { readonly name: string },
-        readonly spec: { readonly resources: { readonly requests: { readonly storage: string } } }
-      }
-    >,
-    readonly scaleTargetRef: { readonly kind: string, readonly name: string },
-    readonly rules: ReadonlyArray<
-      {
-        readonly http: {
-          readonly paths: ReadonlyArray<
-            {
-              readonly backend: {
-                readonly service: { readonly name: string, readonly port: { readonly name: string } }
-              }
-            }
-          >
-        }
-      }
-    >,
-    readonly template: {
-      readonly metadata: { readonly labels: Record<string, string> },
-      readonly spec: {
-        readonly terminationGracePeriodSeconds: number,
-        readonly containers: Container[],
-        readonly volumes: Array<
-          {
-            readonly name: string,
-            readonly secret?: { readonly secretName: string },
-            readonly configMap?: { readonly name: string },
-            readonly emptyDir?: { readonly sizeLimit: string }
-          }
-        >,
-        readonly securityContext: object
-      }
-    }
-  }
+  readonly metadata: { readonly name: string, readonly namespace?: string }
+}
+
+/** Contents of a kustomization.yaml, with the parts that tests use. */
+export interface Kustomization {
+  readonly resources?: readonly string[]
+  readonly components?: readonly string[]
+  readonly patches?: ReadonlyArray<{ readonly patch: string }>
+  readonly configMapGenerator?: ReadonlyArray<{ readonly name: string, readonly files: readonly string[] }>
+  readonly images?: ReadonlyArray<{ readonly name: string, readonly newTag: string }>
 }
 
 /** Folder of the manifests. */
@@ -92,28 +27,28 @@ const foldersOf = (folder: string): string[] =>
 /** Folders that can be applied: the base alone, and with a component each. */
 export const applicable = ['base', ...foldersOf('overlays')]
 
-/** Every folder of manifests with a kustomization. */
+/** Every folder of manifests. */
 export const kustomized = [...applicable, ...foldersOf('components')]
 
-/** Returns the objects of a folder, as kustomize renders it. */
-export function manifestsOf (folder: string): Manifest[] {
-  return render(`${manifestFolder}/${folder}`) as unknown as Manifest[]
+/** Returns the kustomization of a folder of the checkout. */
+export function kustomizationOf (folder: string): Kustomization {
+  return parse(readCheckout(folder, 'kustomization.yaml')) as Kustomization
 }
 
-/** Returns the single object of a kind and name in a folder. */
-export function findManifest (folder: string, kind: string, name = 'varve'): Manifest {
-  const [one, ...more] = manifestsOf(folder).filter(one => one.kind === kind && one.metadata.name === name)
-  if (one === undefined || more.length > 0) throw new Error(`expected one ${kind} ${name} in ${folder}`)
-  return one
+/** Objects of every file, before the patches of a component. */
+export const manifests = kustomized.flatMap(folder =>
+  (kustomizationOf(`${manifestFolder}/${folder}`).resources ?? []).filter(name => name.endsWith('.yaml'))
+    .flatMap(name => parseAllDocuments(readCheckout(manifestFolder, folder, name)))
+    .map(document => document.toJS() as Manifest)
+)
+
+/** Returns a field of the object that KIND NAME names, by its path with dots. */
+export function fieldOf (named: string, path: string): unknown {
+  const [object, ...more] = manifests.filter(({ kind, metadata: { name } }) => `${kind} ${name}` === named)
+  if (object === undefined || more.length > 0) throw new Error(`expected one ${named}`)
+  return path.split('.').reduce<unknown>((at, name) => (at as Record<string, unknown> | undefined)?.[name], object)
 }
 
-/** Returns the pod that runs varve, and varve's container. */
-export function varvePod (
-  folder = 'base',
-  kind = 'Deployment'
-): { readonly pod: Manifest['spec']['template']['spec'], readonly container: Container } {
-  const pod = findManifest(folder, kind).spec.template.spec
-  const [container] = pod.containers
-  if (container === undefined) throw new Error('there is no container')
-  return { pod, container }
-}
+/** Returns a field of varve's container. */
+export const containerField = (path: string): unknown =>
+  fieldOf('Deployment varve', `spec.template.spec.containers.0.${path}`)

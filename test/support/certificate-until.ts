@@ -1,5 +1,5 @@
 import { sign, X509Certificate } from 'node:crypto'
-import { certificate, certificateKey } from '../certificate.js'
+import { certificate, certificateKey } from './certificate.js'
 
 /** Returns the certificate of the tests with another end date, signed again with its own key. */
 export function certificateUntil (end: Date): string {
