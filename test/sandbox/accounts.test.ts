@@ -206,19 +206,6 @@ t.test('the counter of an event handle is the number of events in its stream, at
   t.match(data, { height: '77', new_block_events: { counter: '78' } })
 })
 
-t.test('a built-in property of objects is no field of a resource', async t => {
-  const { url } = await startSandboxNode(t, { blocks: 5, prunedBlocks: 0 })
-  for (const field of ['constructor', 'toString', '__proto__', 'hasOwnProperty']) {
-    t.match(await requestNode(`${url}/v1/accounts/0x1/events/0x1::chain_id::ChainId/${field}`), {
-      status: 404,
-      json: { error_code: 'struct_field_not_found' }
-    }, field)
-  }
-  t.match((await requestNode(`${url}/v1/accounts/0x1/events/0x1::chain_id::ChainId/id`)).json, {
-    error_code: 'invalid_input'
-  })
-})
-
 t.test('a module is the item of the listing as the release renders it; its BCS is the bytecode', async t => {
   const { url, ledger } = await startSandboxNode(t)
   for (const account of ['0x1', '0xcafe']) {
@@ -259,21 +246,9 @@ t.test('an account has its next sequence number and key; an unknown address gets
     )
   )
   const older = await startSandboxNode(t, { blocks: 5, prunedBlocks: 0, statelessAccounts: false })
-  const { version } = older.ledger.head
-  for (const path of ['0xabc', '0xabc/resources']) {
-    const rejected = await requestNode(`${older.url}/v1/accounts/${path}`)
-    t.equal(rejected.status, 404)
-    t.equal(
-      rejected.text,
-      '{"message":"Account not found by Address(0xabc) and Ledger ' +
-        `version(${version})","error_code":"account_not_found","vm_error_code":null}`
-    )
-    t.equal(rejected.headers['x-aptos-ledger-version'], `${version}`)
-  }
   for (const path of ['0x1', '0x1/resources', '0xa/resources']) {
     t.equal((await requestNode(`${older.url}/v1/accounts/${path}`)).status, 200, path)
   }
-  t.equal((await requestNode(`${url}/v1/accounts/0xabc/resources`)).text, '[]')
 })
 
 t.test('a balance is a bare number above 2^53, and agrees with the coin store', async t => {
@@ -308,147 +283,4 @@ t.test('a balance is a bare number above 2^53, and agrees with the coin store', 
   ]
   t.equal(first.text, '1000000000000')
   t.ok(last.json < first.json)
-  for (const asset of [coin, '%2530xA', '0x00a', 'a', '0X1::aptos_coin::AptosCoin']) {
-    t.equal((await requestNode(`${url}/v1/accounts/0xa11ce/balance/${asset}`)).text, last.text, asset)
-  }
-  for (
-    const path of [
-      '0xa11ce/balance/0xb',
-      '0xdead/balance/0xa',
-      `0xdead/balance/${coin}`,
-      '0xcafe/balance/0x1::other::Coin'
-    ]
-  ) t.equal((await requestNode(`${url}/v1/accounts/${path}`)).text, '0', path)
-  for (const asset of ['', 'u8', '0xg', '0X1', 'vector%3Cu8%3E']) {
-    const rejected = await requestNode(`${url}/v1/accounts/0xcafe/balance/${asset}`)
-    t.match(
-      [rejected.status, rejected.json],
-      [400, { ...framework, message: /^failed to parse path `asset_type`: / }],
-      asset
-    )
-    t.notOk(rejected.headers['x-aptos-chain-id'])
-  }
-})
-
-t.test('missing account data is not found, and unavailable versions have their own errors', async t => {
-  const { url, ledger } = await startSandboxNode(t)
-  const { version } = ledger.head
-  const cases: Array<[string, number, string, string]> = [
-    [
-      '0x01/resource/0x1::no::Such%3Cu8,0x1::a::B%3E',
-      404,
-      'resource_not_found',
-      `Resource not found by Address(0x1), Struct tag(0x1::no::Such<u8, 0x1::a::B>) and Ledger version(${version})`
-    ],
-    [
-      '0xa11ce/resource/0x1::chain_id::ChainId',
-      404,
-      'resource_not_found',
-      `Resource not found by Address(0xa11ce), Struct tag(0x1::chain_id::ChainId) and Ledger version(${version})`
-    ],
-    [
-      '1/module/nothing',
-      404,
-      'module_not_found',
-      `Module not found by Address(0x1), Module name(nothing) and Ledger version(${version})`
-    ],
-    [
-      '0xdead/module/coin',
-      404,
-      'module_not_found',
-      `Module not found by Address(0xdead), Module name(coin) and Ledger version(${version})`
-    ],
-    ['0xcafe/resources?limit=0', 400, 'invalid_input', 'Given limit value (0) must not be zero']
-  ]
-  for (const [path, status, code, message] of cases) {
-    const rejected = await requestNode(`${url}/v1/accounts/${path}`)
-    t.equal(rejected.status, status, path)
-    t.same(rejected.json, { message, error_code: code, vm_error_code: null })
-    t.equal(rejected.headers['x-aptos-ledger-version'], `${version}`)
-  }
-  const reads = [
-    '0x1',
-    '0x1/resources',
-    '0x1/resource/0x1::chain_id::ChainId',
-    '0x1/module/coin',
-    '0x1/balance/0xa',
-    '0xdead/module/coin',
-    '0x1/resource/0x1::no::Such'
-  ]
-  for (const path of reads) {
-    const [above, below] = await Promise.all(
-      [version + 1n, ledger.oldest.version - 1n].map(async requestedVersion =>
-        await requestNode(`${url}/v1/accounts/${path}?ledger_version=${requestedVersion}&limit=0`)
-      )
-    )
-    t.match([above?.status, above?.json], [404, {
-      error_code: 'version_not_found',
-      message: `Ledger version not found by Ledger version(${version + 1n})`
-    }], path)
-    t.match([below?.status, below?.json], [410, {
-      error_code: 'version_pruned',
-      message: `Ledger version(${ledger.oldest.version - 1n}) has been pruned`
-    }], path)
-    for (const rejected of [above, below]) t.ok(rejected?.headers['x-aptos-chain-id'])
-  }
-})
-
-t.test('an unparsable request is rejected without a position, and a disabled form by name', async t => {
-  const { url } = await startSandboxNode(t, { blocks: 5, prunedBlocks: 0 })
-  const cases: Array<[string, RegExp]> = [
-    ['0xg', /^failed to parse path `address`/],
-    ['0X1/resources', /`address`/],
-    ['0x1/resource/u8', /^failed to parse path `resource_type`/],
-    ['0x1/resource/', /`resource_type`/],
-    ['0x1/module/9', /^failed to parse path `module_name`/],
-    ['0x1/module/', /`module_name`/],
-    ['0x1/resources?limit=65536', /`limit`/],
-    ['0x1?ledger_version=', /`ledger_version`/],
-    ['0x1/resource/0x1::a::B?ledger_version=-1', /`ledger_version`/],
-    ['0x1/module/coin?ledger_version=x', /`ledger_version`/],
-    ['0x1/balance/0xa?ledger_version=1.0', /`ledger_version`/]
-  ]
-  for (const [path, message] of cases) {
-    const rejected = await requestNode(`${url}/v1/accounts/${path}`)
-    t.equal(rejected.status, 400, path)
-    t.match(rejected.json, { ...framework, message })
-    t.same(rejected.names, ['content-type', 'content-length', 'date'])
-  }
-  const mute = await startSandboxNode(t, { blocks: 5, prunedBlocks: 0, jsonOutput: false })
-  for (
-    const [path, operation] of [
-      ['0x1', 'Get account'],
-      ['0x1/resources', 'Get account resources'],
-      ['0x1/resource/0x1::a::B', 'Get account resource'],
-      ['0x1/module/coin', 'Get account module'],
-      ['0x1/balance/0xa', 'Get account balance']
-    ] as const
-  ) {
-    const rejected = await requestNode(`${mute.url}/v1/accounts/${path}`)
-    t.equal(rejected.status, 403)
-    t.match(rejected.json, {
-      error_code: 'api_disabled',
-      message: `${operation} with JSON output is disabled on this endpoint`
-    })
-    t.notOk(rejected.headers['x-aptos-chain-id'])
-  }
-})
-
-t.test('HEAD works for account reads, and other methods are rejected', async t => {
-  const { url } = await startSandboxNode(t, { blocks: 5, prunedBlocks: 0 })
-  for (
-    const path of ['0x1', '0x1/resources', '0x1/resource/0x1::chain_id::ChainId', '0x1/balance/0xa', '0x1/module/coin']
-  ) {
-    const head = await requestNode(`${url}/v1/accounts/${path}`, { method: 'HEAD' })
-    t.same([head.status, head.body.length, head.headers['content-length']], [
-      200,
-      0,
-      String((await requestNode(`${url}/v1/accounts/${path}`)).body.length)
-    ])
-    t.match(await requestNode(`${url}/v1/accounts/${path}`, { method: 'POST', body: '' }), {
-      status: 405,
-      json: framework
-    })
-    t.equal((await requestNode(`${url}/v1/accounts/${path}/`)).status, 404)
-  }
 })

@@ -1,14 +1,8 @@
-import { readdirSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { parse } from 'yaml'
-import { dispatch } from '../../sandbox/dispatch.js'
-import { Ledger } from '../../sandbox/ledger.js'
-import { defaultSettings } from '../../sandbox/options.js'
 import { routes } from '../../sandbox/routes.js'
 import { type Fault, type SandboxOptions, startSandbox } from '#sandbox'
 import { pendingTransactions } from '../../sandbox/transactions.js'
-import { headSnapshot } from '../../sandbox/ledger-fault.js'
 import { OpenApiChecker, lintComplaints } from '../support/openapi.js'
 import { type OperationRequest, operationRequests } from '../support/operation-requests.js'
 import { requestNode, getRaw, type NodeResponse } from '../sandbox/request-node.js'
@@ -121,75 +115,6 @@ t.test('every transaction kind of the document occurs in the ledger, and every b
   for (const kind of checker.kinds) t.ok(met.has(kind), kind)
 })
 
-t.test('the check finds a response that differs from the document', async t => {
-  const { sandbox, checker } = await start(t)
-  const truth = await requestNode(`${sandbox.url}/v1/estimate_gas_price`)
-  t.same(checker.complaints('estimate_gas_price', truth), [])
-  const changed = async (fault: Fault): Promise<string> => {
-    sandbox.faults.add({ times: 1, ...fault })
-    return checker.complaints('estimate_gas_price', await requestNode(`${sandbox.url}/v1/estimate_gas_price`)).join(
-      '; '
-    )
-  }
-  t.match(
-    await changed({ kind: 'body', body: JSON.stringify({ ...truth.json, more: 1 }) }),
-    /additional.*"more"/,
-    'an extra member'
-  )
-  t.match(
-    await changed({ kind: 'body', body: JSON.stringify({ gas_estimate: 1 }) }),
-    /required.*deprioritized_gas_estimate/,
-    'a missing member'
-  )
-  t.match(
-    await changed({ kind: 'body', body: JSON.stringify({ ...truth.json, gas_estimate: '1' }) }),
-    /gas_estimate must be integer/,
-    'another type'
-  )
-  t.match(await changed({ kind: 'body', body: 'no JSON' }), /must be object/)
-  t.match(await changed({ kind: 'headers', remove: ['x-aptos-epoch'] }), /header x-aptos-epoch is missing/)
-  t.match(await changed({ kind: 'headers', set: { 'x-aptos-epoch': 'one' } }), /header x-aptos-epoch .*must be integer/)
-  t.match(await changed({ kind: 'headers', set: { 'x-aptos-more': '1' } }), /header x-aptos-more is not spoken of/)
-  t.match(await changed({ kind: 'html' }), /content type text\/html; charset=utf-8 is not spoken of/)
-  t.match(await changed(errorOf(507, 'mempool_is_full')), /answers no 507/)
-  sandbox.faults.add({
-    kind: 'body',
-    body: '{"message":"","error_code":"no_such_code","vm_error_code":null}',
-    times: 1
-  })
-  t.same(
-    checker.complaints(
-      'estimate_gas_price',
-      await requestNode(`${sandbox.url}/v1/estimate_gas_price`, { headers: bcs })
-    ),
-    [],
-    'bytes have no schema'
-  )
-  sandbox.faults.add(errorOf(500, 'no_such_code'))
-  t.match(
-    checker.complaints('estimate_gas_price', await requestNode(`${sandbox.url}/v1/estimate_gas_price`)).join('; '),
-    /error_code must be equal to one of the allowed values/
-  )
-  t.match(
-    checker.complaints('info', truth).join('; '),
-    /x-aptos-epoch is not spoken of/,
-    'a position where there is none'
-  )
-  // Checks one transaction kind: each is strict about its own members.
-  const block = await requestNode(`${sandbox.url}/v1/blocks/by_height/200?with_transactions=true`)
-  t.same(checker.complaints('block_by_height', block), [])
-  const [first, ...rest] = block.json.transactions
-  sandbox.faults.add({
-    kind: 'body',
-    body: JSON.stringify({ ...block.json, transactions: [{ ...first, sender: '0x1' }, ...rest] }),
-    times: 1
-  })
-  t.match(
-    checker.complaints('block_by_height', await requestNode(`${sandbox.url}/v1/blocks/by_height/200`)).join('; '),
-    /^\/transactions\/0 must/
-  )
-})
-
 t.test('the sandbox serves its document as JSON, YAML and a page, with all routes and header names', async t => {
   const { sandbox, checker } = await start(t, { family: 'x-other-' })
   for (const headers of [{}, bcs, { accept: 'text/html' }]) {
@@ -228,38 +153,6 @@ t.test('behind a path prefix the document names the prefix, and a linter accepts
     [/./],
     'the linter can find faults'
   )
-})
-
-t.test('the sandbox loads its document on request, not at the start', async t => {
-  const folder = join(import.meta.dirname, '../../sandbox')
-  const files = readdirSync(folder).filter(name => name.endsWith('.ts'))
-  const imports = files.flatMap(file =>
-    [...readFileSync(join(folder, file), 'utf8').matchAll(/^import \{\s([^}]*)\s\} from '\.\/(?:schema|openapi)\//gm)]
-      .map((
-        [, names = '']
-      ) => ({ file, names }))
-  )
-  t.ok(imports.length > 10)
-  for (const { file, names } of imports) {
-    t.ok(names.split(/,\s+/).every(name => name.startsWith('type ')), `${file} imports only types: ${names}`)
-  }
-  t.same(files.filter(file => readFileSync(join(folder, file), 'utf8').includes('await import(\'./openapi/')), [
-    'serve-request.ts'
-  ])
-})
-
-t.test('the responder has no document when no server runs', async t => {
-  const ledger = new Ledger(defaultSettings)
-  const request = {
-    method: 'GET',
-    rawTarget: '/v1/spec.json',
-    contentLength: undefined,
-    contentType: undefined,
-    accept: undefined,
-    body: Buffer.alloc(0),
-    requestIndex: 0
-  }
-  t.equal(dispatch(request, headSnapshot(ledger), defaultSettings).status, 404)
 })
 
 async function startPrefixed (t: Test) {

@@ -43,27 +43,6 @@ t.test('writes, failures, publishes, epochs and system transactions come at the 
   t.same(features.map(({ version }) => Number(ledger.blockOf(BigInt(version)).height)), [0, 200, 400])
 })
 
-t.test('pages of transactions are clamped, and end as nodes end them', async t => {
-  const { url, ledger } = await startSandboxNode(t, { blocks: 300 })
-  const { head: { version: head }, oldest } = ledger
-  const versions = async (query: string): Promise<bigint[]> =>
-    (await requestNode(`${url}/v1/transactions?${query}`)).json.map(({ version }: { version: string }) =>
-      BigInt(version)
-    )
-  t.same((await versions(`start=${oldest.version}&limit=5000`)).length, 100)
-  t.same((await versions(`start=${oldest.version}`)).length, 25)
-  t.same(await versions('limit=3'), [head - 2n, head - 1n, head])
-  t.same((await versions('')).at(-1), head)
-  t.same(await versions(`start=${head}&limit=9`), [head])
-  const statusOf = async (query: string): Promise<unknown> => {
-    const { status, headers, json } = await requestNode(`${url}/v1/transactions?${query}`)
-    return [status, json.error_code, headers['x-aptos-ledger-version']]
-  }
-  t.same(await statusOf(`start=${head + 1n}`), [400, 'invalid_input', `${head}`])
-  t.same(await statusOf('limit=0'), [400, 'invalid_input', `${head}`])
-  t.same(await statusOf(`start=${oldest.version - 1n}`), [410, 'version_pruned', `${head}`])
-})
-
 t.test('a thousand transactions a second fit on one core, and a read of the state takes under 5 ms', async t => {
   const ledger = new Ledger({ ...defaultSettings, blocks: 100, prunedBlocks: 0, blockTransactions: 48 })
   stateAt(ledger, hottest, ledger.head.version)

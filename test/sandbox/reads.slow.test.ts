@@ -98,50 +98,6 @@ t.test('JSON values depend on their type, and BCS encodes the same values', asyn
     to: { x: /^\d+$/ }
   })
   t.match((await value('0x42::shop::Item'))[0].json, { name: String, price: /^\d+$/, sold: Boolean })
-  for (
-    const type of [
-      'signer',
-      'vector<signer>',
-      '0x42::game::Line<signer>',
-      '0x42::game::Cell<u8>',
-      '0x9::no::Such',
-      '0x1::option::Option<signer>'
-    ]
-  ) {
-    const rejected = await requestTableItem(url, { key_type: 'u64', value_type: type, key: '3' })
-    t.equal(rejected.status, 400, type)
-    t.ok(rejected.headers['x-aptos-chain-id'])
-  }
-})
-
-t.test('a version above the head is not found yet, and one below the oldest is pruned', async t => {
-  const { url, ledger } = await startSandboxNode(t, { startVersion: 2n ** 53n + 1n })
-  const above = ledger.head.version + 1n
-  const below = ledger.oldest.version - 1n
-  const reads = (version: bigint) => [
-    requestTableItem(url, { key_type: 'u64', value_type: 'u64', key: '1' }, `?ledger_version=${version}`),
-    requestNode(`${url}/v1/accounts/0x1/modules?ledger_version=${version}&limit=0`),
-    requestNode(`${url}/v1/blocks/by_version/${version}`)
-  ]
-  for (const rejected of await Promise.all(reads(above))) {
-    t.equal(rejected.status, 404)
-    t.equal(
-      rejected.text,
-      '{"message":"Ledger version not found by Ledger ' +
-        `version(${above})","error_code":"version_not_found","vm_error_code":null}`
-    )
-    t.ok(rejected.headers['x-aptos-chain-id'])
-  }
-  for (const rejected of await Promise.all([...reads(below), ...reads(0n)])) {
-    t.equal(rejected.status, 410)
-    t.match(rejected.json, { message: /^Ledger version\(\d+\) has been pruned$/, error_code: 'version_pruned' })
-    t.ok(rejected.headers['x-aptos-chain-id'])
-  }
-  for (const edge of [ledger.head.version, ledger.oldest.version]) {
-    t.equal((await requestNode(`${url}/v1/blocks/by_version/${edge}`)).status, 200)
-  }
-  ledger.grow()
-  t.equal((await requestNode(`${url}/v1/blocks/by_version/${above}`)).status, 200)
 })
 
 t.test('modules come in the order of their state keys, and each page continues the one before', async t => {
@@ -165,37 +121,12 @@ t.test('modules come in the order of their state keys, and each page continues t
     }
   }
   t.same(walked, whole.json)
-  const name = 'pool_u64'
-  const key = `00${'1'.padStart(64, '0')}2a00${'1'.padStart(64, '0')}08${Buffer.from(name).toString('hex')}`
-  t.equal((await requestNode(`${url}/v1/accounts/0x1/modules?start=${key}&limit=1`)).json[0].abi.name, name)
+  const key = `00${'1'.padStart(64, '0')}2a00${'1'.padStart(64, '0')}08${Buffer.from('pool_u64').toString('hex')}`
+  t.equal((await requestNode(`${url}/v1/accounts/0x1/modules?start=${key}&limit=1`)).json[0].abi.name, 'pool_u64')
   t.equal(
     (await requestNode(`${url}/v1/accounts/0x1/modules?limit=${names.length}`)).headers['x-aptos-cursor'],
     undefined
   )
-  for (
-    const bad of [
-      '',
-      'zz',
-      '0',
-      '00',
-      `01${key.slice(2)}`,
-      key.slice(0, -2),
-      `${key}00`,
-      `0x${key}`,
-      key.replace(/^(.{68})00/, '$101'),
-      key.replace('2a00', '2b00'),
-      key.replace(/08706f6f6c5f753634$/, '01206f6f6c5f753634'),
-      `${key.slice(0, 66)}2200${'0'.repeat(64)}00`,
-      `${key.slice(0, 66)}aa8000`,
-      `${key.slice(0, 66)}ffffffff`,
-      key.replace(/706f6f6c5f753634$/, '396f6f6c5f753634')
-    ]
-  ) {
-    t.match((await requestNode(`${url}/v1/accounts/0x1/modules?start=${bad}`)).json, {
-      error_code: 'web_framework_error',
-      message: /`start`/
-    }, bad)
-  }
 })
 
 t.test('later versions add and upgrade modules; other accounts have none', async t => {
@@ -256,8 +187,6 @@ t.test('events come one per block in rising order, the last ones by default', as
     type: '0x1::block::NewBlockEvent',
     data: { height: '450', hash: block.hash, time_microseconds: `${block.timestampUsec}` }
   })
-  t.equal((await requestNode(`${path}?start=600`)).text, '[]')
-  t.equal((await requestNode(`${path}?start=18446744073709551615`)).text, '[]')
   t.equal((await requestNode(`${path}?start=598&limit=5`)).json.length, 2)
   const binary = await requestNode(`${path}?start=450&limit=2`, { headers: bcs })
   t.equal(binary.body[0], 2)
@@ -281,78 +210,6 @@ t.test('events of every third block and of every epoch are also in their transac
         `${path} ${version}`
       )
     }
-  }
-  t.equal((await requestNode(`${url}/v1/accounts/0xcafe/events/${coins}/withdraw_events`)).text, '[]')
-})
-
-t.test('the sandbox accepts every form of a handle and distinguishes invalid handles', async t => {
-  const { url, ledger } = await startSandboxNode(t)
-  const forms = [
-    coins,
-    '0x01::coin::CoinStore%3C0X1::aptos_coin::AptosCoin,%3E',
-    '0x1::coin::CoinStore%253C%200x1::aptos_coin::AptosCoin%20%253E'
-  ]
-  const responses = await Promise.all(
-    forms.map(async form => await requestNode(`${url}/v1/accounts/CaFe/events/${form}/deposit_events`))
-  )
-  t.equal(new Set(responses.map(({ text }) => text)).size, 1)
-  t.equal(responses[0]?.json.length, 25)
-  const version = ledger.head.version
-  const cases: Array<[string, number, string, string]> = [
-    [
-      `0x1/events/${coins}/deposit_events`,
-      404,
-      'resource_not_found',
-      'Resource not found by Address(0x1), Struct tag(0x1::coin::CoinStore<0x1::aptos_coin::AptosCoin>) and ' +
-      `Ledger version(${version})`
-    ],
-    [
-      '01/events/0x1::a::B%3Cu8,vector%3Cu8%3E%3E/x',
-      404,
-      'resource_not_found',
-      `Resource not found by Address(0x1), Struct tag(0x1::a::B<u8, vector<u8>>) and Ledger version(${version})`
-    ],
-    [
-      '0x1/events/0x1::reconfiguration::Configuration/not_found',
-      404,
-      'struct_field_not_found',
-      'Struct Field not found by Address(0x1), Struct tag(0x1::reconfiguration::Configuration), Field ' +
-      `name(not_found) and Ledger version(${version})`
-    ],
-    [
-      '0x1/events/0x1::reconfiguration::Configuration/epoch?limit=0',
-      400,
-      'invalid_input',
-      'Deserialization error, field(epoch) type is not a EventHandle struct: unexpected end of input'
-    ],
-    [
-      '0x1/events/0x1::reconfiguration::Configuration/events?limit=0',
-      400,
-      'invalid_input',
-      'Given limit value (0) must not be zero'
-    ]
-  ]
-  for (const [path, status, code, message] of cases) {
-    const rejected = await requestNode(`${url}/v1/accounts/${path}`)
-    t.equal(rejected.status, status)
-    t.same(rejected.json, { message, error_code: code, vm_error_code: null })
-    t.equal(rejected.headers['x-aptos-ledger-version'], `${version}`)
-  }
-  for (
-    const path of [
-      '0x1/events/u8/x',
-      '0x1/events/vector%3Cu8%3E/x',
-      '0x1/events/nothing/x',
-      '0x1/events/0x1::a::B/9',
-      '0x1/events/0x1::a::B/_',
-      '0x1/events/0x1::a::B/a%20b',
-      '0x1/events/0x1::a::B/x?start=-1'
-    ]
-  ) {
-    const rejected = await requestNode(`${url}/v1/accounts/${path}`)
-    t.equal(rejected.status, 400, path)
-    t.equal(rejected.json.error_code, 'web_framework_error')
-    t.notOk(rejected.headers['x-aptos-chain-id'])
   }
 })
 
@@ -384,28 +241,6 @@ t.test('pruned events give each of the responses that nodes give', async t => {
   ledger.grow()
   ledger.pruneTo(1_000)
   t.equal((await at(5, `0xcafe/events/${coins}/deposit_events`)).text, '[]')
-})
-
-t.test('every version of a block finds the same block, with null for transactions not requested', async t => {
-  const { url, ledger } = await startSandboxNode(t)
-  const block = ledger.block(501)
-  const responses = await Promise.all(
-    [block.firstVersion, block.lastVersion].map(async version =>
-      await requestNode(`${url}/v1/blocks/by_version/${version}`)
-    )
-  )
-  t.equal(responses[0]?.text, responses[1]?.text)
-  t.equal(
-    responses[0]?.text,
-    JSON.stringify({
-      block_height: '501',
-      block_hash: block.hash,
-      block_timestamp: `${block.timestampUsec}`,
-      first_version: `${block.firstVersion}`,
-      last_version: `${block.lastVersion}`,
-      transactions: null
-    })
-  )
 })
 
 t.test('a block begins with its metadata and ends with a checkpoint or an epilogue', async t => {
@@ -526,31 +361,4 @@ t.test('a block by height is the same block as by its versions, in every form', 
       }
     }
   }
-  t.equal((await requestNode(`${url}/v1/blocks/by_height/0452`)).json.block_height, '452')
-})
-
-t.test('a height above the head is not found, one below the oldest is gone, others are invalid', async t => {
-  const { url, ledger } = await startSandboxNode(t, { startVersion: 2n ** 53n + 1n })
-  const { blockHeight: oldest } = ledger.oldest
-  const { blockHeight: head } = ledger.head
-  const at = async (height: bigint | string) => await requestNode(`${url}/v1/blocks/by_height/${height}`)
-  t.ok(oldest > 0n)
-  for (const height of [oldest, head]) t.match((await at(height)).json, { block_height: String(height) })
-  for (const height of [head + 1n, 2n ** 64n - 1n]) {
-    const rejected = await at(height)
-    t.match([rejected.status, rejected.json], [404, { error_code: 'block_not_found', vm_error_code: null }])
-    t.ok(rejected.json.message.includes(`(${height})`) && rejected.headers['x-aptos-chain-id'])
-  }
-  for (const height of [oldest - 1n, 0n]) {
-    const rejected = await at(height)
-    t.match([rejected.status, rejected.json], [410, { error_code: 'block_pruned', vm_error_code: null }])
-    t.ok(rejected.json.message.includes(`(${height})`) && rejected.headers['x-aptos-chain-id'])
-  }
-  for (const height of ['x', '', '-1', '1.5', '0x10', '18446744073709551616', '%20']) {
-    const rejected = await at(height)
-    t.match([rejected.status, rejected.json], [400, { error_code: 'web_framework_error' }], height)
-    t.notOk(rejected.headers['x-aptos-chain-id'])
-  }
-  ledger.grow()
-  t.match((await at(head + 1n)).json, { block_height: String(head + 1n) })
 })

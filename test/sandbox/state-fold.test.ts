@@ -4,7 +4,7 @@ import { readAddress } from '../../sandbox/address.js'
 import { Ledger } from '../../sandbox/ledger.js'
 import { chainAsset, primaryStore } from '../../sandbox/native-coin-resources.js'
 import { defaultSettings } from '../../sandbox/options.js'
-import { endpointOf, dispatch } from '../../sandbox/dispatch.js'
+import { dispatch } from '../../sandbox/dispatch.js'
 import { type WriteSetChange } from '../../sandbox/schema/change.js'
 import { groupKey, itemKey, moduleKey, resourceKey, stateKeyHash } from '../../sandbox/state-key.js'
 import { transactionRecord } from '../../sandbox/transactions.js'
@@ -137,34 +137,6 @@ t.test('the state at a version is the fold of the changes up to it', async t => 
   }
 })
 
-t.test('a change that is missing from the list is noticed', async t => {
-  const tried = new Map<string, number>()
-  let removed = 0
-  for (let version = listed.length - 1; version > 0; version--) {
-    const before = tried.size === 6 && [...tried.values()].every(count => count >= 2) ? undefined : listed[version]
-    for (const { type, state_key_hash: hash } of before ?? []) {
-      if ((tried.get(type) ?? 0) >= 2) continue
-      const fold = foldTo(version - 1)
-      const earlier = fold.get(hash)
-      const now = listed[version]?.filter(change => change.state_key_hash === hash)
-      // Writes that repeat a value change nothing, nor does a deletion of what never existed.
-      if (JSON.stringify(earlier) === JSON.stringify(now) || earlier === undefined) continue
-      tried.set(type, (tried.get(type) ?? 0) + 1)
-      apply(fold, (listed[version] ?? []).filter(change => change.state_key_hash !== hash))
-      t.not(differences(fold, version).length, 0, `${type} at ${version}`)
-      removed++
-    }
-  }
-  t.ok(removed >= 10, `${removed}`)
-  t.same([...tried.keys()].sort(), [
-    'delete_resource',
-    'delete_table_item',
-    'write_module',
-    'write_resource',
-    'write_table_item'
-  ])
-})
-
 interface Dependent {
   readonly read: Read
   readonly dependsOn: (change: WriteSetChange) => boolean
@@ -259,31 +231,4 @@ function isExplained (
 
 t.test(`a response changes only where a transaction lists a key that it depends on (${seedTitle})`, async () => {
   check(fc.property(drawn, drawing => isExplained(drawing)), 3_000)
-})
-
-t.test('the property fails for each endpoint that reads state if a transaction lacks a listed key', async t => {
-  const noticed = new Set<string>()
-  for (const dependent of dependents) {
-    const endpoint = endpointOf(dependent.read.target, defaultSettings)
-    for (const version of interesting) {
-      if (noticed.has(endpoint)) break
-      const changes = listed[version] ?? []
-      const [hash, ...others] = new Set(changes.filter(dependent.dependsOn).map(change => change.state_key_hash))
-      // Another key that the answer depends on would explain the change too.
-      if (hash === undefined || others.length > 0) continue
-      const fewer = changes.filter(change => change.state_key_hash !== hash)
-      if (!isExplained({ version, dependent }, fewer)) noticed.add(endpoint)
-    }
-  }
-  t.same([...noticed].sort(), [
-    'account',
-    'account_balance',
-    'account_module',
-    'account_modules',
-    'account_resource',
-    'account_resources',
-    'raw_table_item',
-    'table_item',
-    'view'
-  ])
 })

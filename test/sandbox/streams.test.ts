@@ -4,7 +4,6 @@ import { startSandboxNode } from '../support/replicas.js'
 
 const coins = '0x1::coin::CoinStore%3C0x1::aptos_coin::AptosCoin%3E'
 const coin = encodeURIComponent('0x1::aptos_coin::AptosCoin')
-const framework = { error_code: 'web_framework_error', vm_error_code: null }
 
 t.test('a stream is the same by handle and by number, byte for byte in both forms', async t => {
   const { url } = await startSandboxNode(t)
@@ -41,48 +40,6 @@ t.test('a stream is the same by handle and by number, byte for byte in both form
     }
   }
   t.ok((await requestNode(`${url}/v1/accounts/CAFE/events/%252B02`)).json.length === 25)
-})
-
-t.test('a number without events is an empty stream, and an invalid number is rejected', async t => {
-  const { url } = await startSandboxNode(t)
-  for (
-    const path of [
-      '0xcafe/events/3',
-      '0xcafe/events/18446744073709551615',
-      '0x1/events/0',
-      '0xdead/events/2',
-      '0x2/events/3'
-    ]
-  ) t.equal((await requestNode(`${url}/v1/accounts/${path}`)).text, '[]', path)
-  t.match((await requestNode(`${url}/v1/accounts/0xcafe/events/3?limit=0`)).json, { error_code: 'invalid_input' })
-  for (
-    const path of [
-      '0x1/events/x',
-      '0x1/events/',
-      '0x1/events/-1',
-      '0x1/events/18446744073709551616',
-      '0xg/events/2',
-      '0x1/events/2?start=x',
-      '0x1/events/2?limit=65536'
-    ]
-  ) {
-    const rejected = await requestNode(`${url}/v1/accounts/${path}`)
-    t.match([rejected.status, rejected.json], [400, framework], path)
-    t.notOk(rejected.headers['x-aptos-chain-id'])
-  }
-  t.match(
-    (await requestNode(`${url}/v1/accounts/0x1/events/x`)).json.message,
-    /^failed to parse path `creation_number`: failed to parse "string\(U64\)": Parsing u64 string "x" failed/
-  )
-  const older = await startSandboxNode(t, { blocks: 5, prunedBlocks: 0, statelessAccounts: false })
-  t.match(await requestNode(`${older.url}/v1/accounts/0xdead/events/2`), {
-    status: 404,
-    json: { error_code: 'account_not_found' }
-  })
-  t.match(await requestNode(`${older.url}/v1/accounts/0xdead/transactions`), {
-    status: 404,
-    json: { error_code: 'account_not_found' }
-  })
 })
 
 t.test('a handle that was destroyed and recreated names another stream, as of the head', async t => {

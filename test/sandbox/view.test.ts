@@ -1,5 +1,4 @@
 import t from 'tap'
-import { trustedTypeTag } from '../../sandbox/type-tag.js'
 import { requestNode, type NodeResponse, requestTableItem } from './request-node.js'
 import { startSandboxNode } from '../support/replicas.js'
 
@@ -211,54 +210,10 @@ t.test('the module ABI declares the callable functions, at every release', async
   }
 })
 
-t.test('a call that the ledger cannot run is rejected with the position, an abort with its code', async t => {
-  const { url, ledger } = await startSandboxNode(t)
-  const cases: Array<[unknown, RegExp]> = [
-    [
-      { function: '0xdead::oracle::height', type_arguments: [], arguments: [] },
-      /^Module ModuleId \{ address: 0{60}dead, name: Identifier\("oracle"\) \} can't be found$/
-    ],
-    [call('nothing'), /^could not find view function by 0xfeed::oracle::nothing$/],
-    [call('set_price'), /^could not find view function/],
-    [call('height', [], ['u8']), /^expected 0 type arguments for view function 0xfeed::oracle::height, but got 1$/],
-    [call('echo', ['1']), /^expected 1 type arguments/],
-    [call('echo', ['1'], ['nothing']), /type argument 'nothing'/],
-    [call('balance_of'), /^expected 1 arguments \[address\], but got 0 \(\[\]\)$/],
-    [call('balance_of', ['0x1', 5]), /^expected 1 arguments \[address\], but got 2 \(\["0x1", 5\]\)$/],
-    [
-      call('balance_of', ['0xg']),
-      /^parse arguments\[0\] failed, expect address, caused by error: invalid account address$/
-    ],
-    [call('at_most_a_hundred', [7]), /^parse arguments\[0\] failed, expect u64/],
-    [call('echo', ['0x1'], ['signer']), /signer/],
-    [call('echo', [{}], ['0x9::no::Such']), /type not found/]
-  ]
-  for (const [request, message] of cases) {
-    const rejected = await view(url, request)
-    t.match(
-      [rejected.status, rejected.json],
-      [400, { error_code: 'invalid_input', vm_error_code: null, message }],
-      JSON.stringify(request)
-    )
-    t.equal(rejected.headers['x-aptos-ledger-version'], `${ledger.head.version}`)
-    t.equal(rejected.headers['x-aptos-gas-used'], undefined)
-  }
-  t.throws(() => trustedTypeTag('nothing'), RangeError)
-  t.equal((await view(url, call('at_most_a_hundred', ['100']))).text, '["100"]')
-  const aborted = await view(url, call('at_most_a_hundred', ['101']))
-  t.equal(aborted.status, 400)
-  t.equal(
-    aborted.text,
-    '{"message":"Move abort in 0xfeed::oracle: EABOVE_HUNDRED(0x10001): The number is above a ' +
-      'hundred.","error_code":"invalid_input","vm_error_code":4016}'
-  )
-  t.ok(aborted.headers['x-aptos-chain-id'])
-})
-
 t.test('bytes that are no call are rejected by the ledger', async t => {
   const { url } = await startSandboxNode(t, { blocks: 5, prunedBlocks: 0 })
   const whole = bytesOf('echo', ['0700000000000000'], ['02'])
-  t.equal((await view(url, whole, '', binary)).text, '["7"]')
+  t.equal((await view(url, whole, '', { 'content-type': 'Application/X.Aptos.View_Function+BCS; v=1' })).text, '["7"]')
   t.equal((await view(url, bytesOf('balance', [owner('cafe')], [apt], 'coin', '1'), '', binary)).status, 200)
   const bad = [
     Buffer.alloc(0),
@@ -289,74 +244,6 @@ t.test('bytes that are no call are rejected by the ledger', async t => {
     (await view(url, bytesOf('height', ['00']), '', binary)).json.message,
     /^wrong number of arguments for 0xfeed::oracle::height: expected 0, got 1$/
   )
-})
-
-t.test('an unparsable content type, body or query is rejected without the position', async t => {
-  const { url } = await startSandboxNode(t, { blocks: 5, prunedBlocks: 0 })
-  for (
-    const type of ['text/plain', 'application/x-bcs', 'application/x.aptos.signed_transaction+bcs', 'application/jsonx']
-  ) {
-    const rejected = await view(url, call('height'), '', { 'content-type': type })
-    t.match([rejected.status, rejected.json], [415, { error_code: 'web_framework_error' }], type)
-    t.same(rejected.names, ['content-type', 'content-length', 'date'])
-  }
-  t.equal((await view(url, call('height'), '', {})).status, 415)
-  t.equal((await view(url, call('height'), '', { 'content-type': 'application/json; charset=utf-8' })).status, 200)
-  t.equal(
-    (await view(url, bytesOf('height'), '', { 'content-type': 'Application/X.Aptos.View_Function+BCS; v=1' })).status,
-    200
-  )
-  const name = '"function":"0xfeed::oracle::height"'
-  const bodies = [
-    '',
-    '{',
-    '[]',
-    '{}',
-    `{${name}}`,
-    `{${name},"type_arguments":[]}`,
-    `{${name},"type_arguments":{},"arguments":[]}`,
-    `{${name},"type_arguments":[],"arguments":"x"}`,
-    `{${name},"type_arguments":[1],"arguments":[]}`,
-    `{${name},${name},"type_arguments":[],"arguments":[]}`,
-    ...[
-      '5',
-      '"0xfeed::oracle"',
-      '"0xfeed::oracle::a::b"',
-      '"0xg::a::b"',
-      '"0X1::a::b"',
-      '"0x1::9::b"',
-      '"0x1::a::_"',
-      '""'
-    ].map(name => `{"function":${name},"type_arguments":[],"arguments":[]}`)
-  ]
-  for (const body of bodies) {
-    const rejected = await view(url, body)
-    t.match([rejected.status, rejected.json], [400, {
-      error_code: 'web_framework_error',
-      message: /^parse request payload error: /
-    }], body)
-    t.notOk(rejected.headers['x-aptos-chain-id'])
-  }
-  t.match((await view(url, '{', '?ledger_version=')).json.message, /^parse request payload error: /)
-  t.match((await view(url, call('height'), '?ledger_version=')).json.message, /ledger_version/)
-  t.equal((await requestNode(`${url}/v1/view`)).status, 405)
-})
-
-t.test('a view at an unavailable version is rejected before its function is looked up', async t => {
-  const { url, ledger } = await startSandboxNode(t)
-  t.match(await view(url, call('nothing'), `?ledger_version=${ledger.head.version + 1n}`), {
-    status: 404,
-    json: { error_code: 'version_not_found' }
-  })
-  t.match(await view(url, Buffer.alloc(3), `?ledger_version=${ledger.oldest.version - 1n}`, binary), {
-    status: 410,
-    json: { error_code: 'version_pruned' }
-  })
-  const mute = await startSandboxNode(t, { bcsOutput: false, blocks: 5, prunedBlocks: 0 })
-  t.match((await view(mute.url, call('height'), '', { ...json, ...bcs })).json, {
-    error_code: 'api_disabled',
-    message: 'View function with BCS output is disabled on this endpoint'
-  })
 })
 
 t.test('a raw item is the bytes of the table item, in BCS only', async t => {
@@ -402,27 +289,4 @@ t.test('a raw item is the bytes of the table item, in BCS only', async t => {
       /^Table Item not found by Table handle\(0x\d+\), Table key\(0xc800000000000000\) and Ledger version\(\d+\)$/
   })
   t.ok(missing.headers['x-aptos-chain-id'])
-  const rejected = await raw(JSON.stringify({ key: '00' }), '?ledger_version=18446744073709551615', json)
-  t.equal(rejected.status, 403)
-  t.equal(
-    rejected.text,
-    '{"message":"Get raw table item is not allowed. Only BCS is supported as an ' +
-      'AcceptType.","error_code":"api_disabled","vm_error_code":null}'
-  )
-  t.notOk(rejected.headers['x-aptos-chain-id'])
-  for (
-    const body of ['{}', '{"key":5}', '{"key":"0x0"}', '{"key":"zz"}', '{"key":"0Xaa"}', '[]', '{"key":"","key":""}']
-  ) {
-    t.match([(await raw(body)).status, (await raw(body)).json], [400, {
-      error_code: 'web_framework_error',
-      message: /^parse request payload error: /
-    }], body)
-  }
-  t.equal((await raw('{"key":"00"}', '', bcs)).status, 415)
-  t.match((await raw('{"key":"00"}', '', { ...json, ...bcs }, '0xg')).json.message, /table_handle/)
-  t.equal(
-    (await raw('{"key":"00"}', `?ledger_version=${ledger.head.version + 1n}`)).json.error_code,
-    'version_not_found'
-  )
-  t.equal((await raw('{"key":"00"}', '?ledger_version=0')).status, 410)
 })

@@ -79,18 +79,6 @@ t.test('a poll learns the position and the release', async t => {
   t.same(states, ['answered'])
 })
 
-t.test('concurrent polls share one request', async t => {
-  let requestCount = 0
-  const { poll } = await polled(t, (request, response) => {
-    requestCount++
-    respondToIndex(request, response)
-  })
-  await Promise.all([poll.poll(), poll.poll(), poll.poll()])
-  t.equal(requestCount, 1)
-  await poll.poll()
-  t.equal(requestCount, 2)
-})
-
 t.test('a failed poll, or one without a position, is reported as unanswered', async t => {
   const mute = await polled(t, (_request, response) => {
     response.destroy()
@@ -262,17 +250,4 @@ t.test('a hanging upstream is polled again, with at most 8 polls in flight, and 
   poll.stop()
   await poll.poll()
   t.equal(hanging.length, 9, 'no poll after stop')
-})
-
-t.test('an upstream whose first poll hangs is polled again', async t => {
-  let requestCount = 0
-  const { poll, states } = await polled(t, (request, response) => {
-    if (requestCount++ > 0) respondToIndex(request, response)
-  })
-  poll.start().catch(() => {})
-  t.teardown(() => {
-    poll.stop()
-  })
-  await until(() => states.includes('answered'), 'the second poll succeeds')
-  t.ok(requestCount > 1)
 })

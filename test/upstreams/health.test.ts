@@ -2,51 +2,6 @@ import t from 'tap'
 import { Health, LatencyWindow } from '../../src/upstreams/health.js'
 import { readRetryAfterMs } from '../../src/upstreams/retry-after.js'
 
-t.test('five consecutive failures open the circuit, and one success closes it', async t => {
-  const health = new Health(() => 0)
-  for (let failure = 1; failure <= 4; failure++) health.recordFailure('timeout')
-  t.ok(health.isHealthy)
-  health.recordFailure('timeout')
-  t.same([health.isCircuitOpen, health.isHealthy], [true, false])
-  health.recordSuccess()
-  t.same([health.isCircuitOpen, health.isHealthy], [false, true])
-  for (let failure = 1; failure <= 4; failure++) health.recordFailure('timeout')
-  t.notOk(health.isCircuitOpen, 'failures before a success no longer count')
-})
-
-t.test('an upstream is up from its first response, unless it is unreachable or its circuit is open', async t => {
-  const health = new Health(() => 0)
-  t.notOk(health.isUp)
-  health.recordProbeSuccess()
-  t.ok(health.isUp)
-  health.recordFailure('timeout')
-  t.ok(health.isUp, 'one failed read does not mark the upstream down')
-  health.recordFailure('refused', true)
-  t.notOk(health.isUp)
-  health.recordProbeSuccess()
-  t.ok(health.isUp, 'an unreachable upstream is up after its next response')
-  const silent = new Health(() => 0)
-  silent.backOff(1)
-  t.ok(silent.isUp, 'a request to back off is a response')
-})
-
-t.test('while reads fail, successful probes do not close the circuit', async t => {
-  const health = new Health(() => 0)
-  health.recordSuccess()
-  health.recordLatency(500)
-  for (let failure = 1; failure <= 5; failure++) {
-    health.recordFailure('timeout')
-    health.recordProbeSuccess()
-  }
-  t.same([health.isCircuitOpen, health.isUp, health.isHealthy], [true, false, false])
-  health.recordSuccess()
-  t.same(
-    [health.isCircuitOpen, health.isUp, health.latencyMs],
-    [false, true, undefined],
-    'latency from before the recovery no longer counts'
-  )
-})
-
 t.test('an upstream backs off for as long as it requests, at most an hour', async t => {
   const clock = { ms: 0 }
   const health = new Health(() => clock.ms)
@@ -74,18 +29,6 @@ t.test('the load of an upstream is its recent latency times its requests in flig
   health.recordEnd()
   for (let nth = 0; nth < 50; nth++) health.recordLatency(10)
   t.ok(Math.abs(health.load - 10) < 1, 'old latencies no longer count')
-})
-
-t.test('the last failure is known until the next success', async t => {
-  const health = new Health(() => 0)
-  t.same([health.lastFailure, health.latencyMs, health.inFlight], [undefined, undefined, 0])
-  health.recordFailure('timeout')
-  health.recordFailure('status 500')
-  t.equal(health.lastFailure, 'status 500')
-  health.recordStart()
-  health.recordLatency(4)
-  health.recordSuccess()
-  t.same([health.lastFailure, health.latencyMs, health.inFlight], [undefined, 4, 1])
 })
 
 t.test('Retry-After is read as seconds or as a date; anything else means one second', async t => {

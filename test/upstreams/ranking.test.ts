@@ -28,18 +28,6 @@ const anything: UpstreamRequirements = { version: undefined, minVersion: undefin
 const rankedNames = (candidates: NamedCandidate[], route: Partial<UpstreamRequirements>): string[] =>
   rankUpstreams(candidates, { ...anything, ...route }).map(({ name }) => name)
 
-t.test('a version is read from upstreams whose window covers it or is unknown', async t => {
-  const candidates = [candidate('archive', [0n, 900n]), candidate('pruned', [500n, 1000n]), candidate('new', undefined)]
-  t.same(rankedNames(candidates, { version: 100n }), ['archive', 'new'])
-  t.same(rankedNames(candidates, { version: 500n }), ['archive', 'pruned', 'new'])
-  t.same(rankedNames(candidates, { version: 900n }), ['archive', 'pruned', 'new'])
-  t.same(
-    rankedNames(candidates, { version: 901n }),
-    ['pruned', 'new', 'archive'],
-    'a lagging upstream may have caught up, and ranks last'
-  )
-})
-
 t.test('if no window covers the version, the nearest upstream ranks first and the others follow', async t => {
   const candidates = [candidate('lagging', [0n, 900n]), candidate('ahead', [500n, 1000n])]
   t.same(rankedNames(candidates, { version: 1001n }), ['ahead', 'lagging'])
@@ -70,26 +58,6 @@ t.test('a free slot ranks before a low load, but not before a window that reache
   const candidates = [candidate('full', [0n, 1000n], { isFull: true }), candidate('slow', [0n, 900n], { load: 99 })]
   t.same(rankedNames(candidates, { version: 5n }), ['slow', 'full'])
   t.same(rankedNames(candidates, { minVersion: 1000n }), ['full', 'slow'])
-})
-
-t.test('event reads prefer the longest history whatever its load, but unhealthy upstreams are last', async t => {
-  const candidates = [
-    candidate('short', [500n, 1000n]),
-    candidate('long', [10n, 900n], { load: 50 }),
-    candidate('longest', [0n, 900n], { isHealthy: false })
-  ]
-  t.same(rankedNames(candidates, { events: 'from' }), ['long', 'short', 'longest'])
-})
-
-t.test('minVersion prefers upstreams that have reached it, or else the highest head', async t => {
-  const candidates = [
-    candidate('behind', [0n, 900n]),
-    candidate('there', [0n, 1000n], { load: 9 }),
-    candidate('further', [0n, 1100n], { load: 5 }),
-    candidate('new', undefined)
-  ]
-  t.same(rankedNames(candidates, { minVersion: 1000n }), ['further', 'there', 'behind', 'new'])
-  t.same(rankedNames(candidates, { minVersion: 5000n }), ['further', 'there', 'behind', 'new'])
 })
 
 t.test('a higher priority number ranks last among those that can answer, whatever slots and load', async t => {

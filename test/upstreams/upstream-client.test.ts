@@ -1,14 +1,13 @@
 import { once } from 'node:events'
 import { type ServerResponse } from 'node:http'
-import { createServer } from 'node:https'
 import t, { type Test } from 'tap'
-import { type AddressInfo, type Socket } from 'node:net'
+import { type Socket } from 'node:net'
 import { join } from 'node:path'
 import { UpstreamFailure } from '../../src/upstreams/upstream-failure.js'
 import { UpstreamClient, type UpstreamClientOptions } from '../../src/upstreams/upstream-client.js'
 import { type UpstreamRequest } from '../../src/upstreams/upstream-request.js'
 import { type UpstreamResponse } from '../../src/api/upstream-response.js'
-import { certificate, certificateKey } from '../support/certificate.js'
+import { certificate } from '../support/certificate.js'
 import { startDelayedServer, blockLoop } from '../support/blocked-loop.js'
 import { respondOk, startRawUpstream, stamps, startStubUpstream } from '../support/stub-upstream.js'
 
@@ -86,30 +85,6 @@ t.test('a request carries the operator\'s headers, one media type, no coding and
   t.equal(client.position?.head.version, 1000n)
 })
 
-t.test('a request body is sent with its type and length', async t => {
-  const stub = await startStubUpstream(t, (request, response) => {
-    request.setEncoding('utf8').once('data', text => {
-      respondOk(response, JSON.stringify([request.headers['content-type'], request.headers['content-length'], text]))
-    })
-  })
-  const upstreamResponse = await clientAt(t, stub.url).client.fetch({
-    ...upstreamRequest,
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: '{"é":1}'
-  })
-  t.same(JSON.parse(upstreamResponse.body.toString()), ['application/json', '8', '{"é":1}'])
-})
-
-t.test('an error status of an upstream is a response, not a failure', async t => {
-  const stub = await startStubUpstream(t, (_request, response) => {
-    response.writeHead(503).end('busy')
-  })
-  const { client, fetches } = clientAt(t, stub.url)
-  t.match(await client.fetch(upstreamRequest), { status: 503, stamped: undefined })
-  t.same(fetches, ['n account_modules 503'])
-})
-
 t.test('an incomplete or malformed response is a failure with its reason', async t => {
   const cases: [string, (socket: Socket) => void][] = [
     ['truncated', socket => socket.end(head('200 OK', ['content-length: 10']) + '[]')],
@@ -184,18 +159,6 @@ t.test('a 503 without a position counts as a failure; an error of the full node 
   t.ok(client.lastFetchSucceeded, 'a framework error has no position')
 })
 
-t.test('a response records whether its end was framed', async t => {
-  const framed = async (lines: string[], body: string): Promise<boolean> => {
-    const raw = await startRawUpstream(t, socket => {
-      socket.end(head('200 OK', lines) + body)
-    })
-    return (await clientAt(t, raw.url).client.fetch(upstreamRequest)).isFramed
-  }
-  t.equal(await framed(['content-length: 2'], '[]'), true)
-  t.equal(await framed(['transfer-encoding: chunked'], '2\r\n[]\r\n0\r\n\r\n'), true)
-  t.equal(await framed([], '[{"bytecode":"0x12'), false, 'ended by its connection')
-})
-
 t.test('a keep-alive connection that closes under a read causes one retry and no error', async t => {
   const raw = await startRawUpstream(t, (socket, nth) => {
     socket.write(head('200 OK', ['content-length: 1']) + String(nth))
@@ -219,25 +182,6 @@ t.test('a response carries the release that was running before its request', asy
   t.equal(client.release, 'new')
 })
 
-t.test('an untrusted certificate is rejected, and one that caFile vouches for is accepted', async t => {
-  const server = createServer({ cert: certificate, key: certificateKey }, (_request, response) => {
-    respondOk(response, '[]')
-  })
-  await new Promise<void>(resolve => {
-    server.listen(0, '127.0.0.1', resolve)
-  })
-  t.teardown(() => {
-    server.close()
-  })
-  const url = `https://127.0.0.1:${(server.address() as AddressInfo).port}`
-  t.equal(await reasonOf(clientAt(t, url).client.fetch(upstreamRequest)), 'unreachable')
-  const caFile = join(t.testdir({ 'ca.pem': certificate }), 'ca.pem')
-  t.equal((await clientAt(t, url, { caFile }).client.fetch(upstreamRequest)).status, 200)
-  t.throws(() => clientAt(t, url, { caFile: 'no-such-file.pem' }), {
-    message: /caFile no-such-file\.pem holds no certificate: ENOENT/
-  })
-})
-
 const other: UpstreamRequest = {
   endpoint: 'other',
   method: 'GET',
@@ -259,27 +203,6 @@ async function read ({ body, rest }: UpstreamResponse): Promise<string> {
   for await (const chunk of rest ?? []) chunks.push(chunk)
   return Buffer.concat(chunks).toString()
 }
-
-t.test('a forwarded response streams as it arrives and may last longer than the upstream timeout', async t => {
-  const responses: ServerResponse[] = []
-  const stub = await startStubUpstream(t, (_request, response) => {
-    responses.push(response.writeHead(200, stamps()))
-    response.write('a')
-  })
-  const { client, fetches } = clientAt(t, stub.url, { timeoutMs: 300 })
-  const upstreamResponse = await client.forward(other, notCancelled())
-  t.equal(upstreamResponse.body.toString(), 'a')
-  t.same(fetches, ['n other 200'])
-  t.equal(upstreamResponse.stamped?.position.head.version, 1000n)
-  const dripping = setInterval(() => {
-    responses[0]?.write('b')
-  }, 100)
-  setTimeout(() => {
-    clearInterval(dripping)
-    responses[0]?.end('c')
-  }, 450)
-  t.match(await read(upstreamResponse), /^ab+c$/)
-})
 
 t.test('cancelling a request aborts it upstream and does not count against the upstream', async t => {
   let arrived: (response: ServerResponse) => void = () => {}

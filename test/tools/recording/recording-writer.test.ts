@@ -3,10 +3,7 @@ import { chmodSync, existsSync, readFileSync, statSync, writeFileSync } from 'no
 import { createServer } from 'node:http'
 import { type AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import { setImmediate as turn } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { RecordingWriter } from '../../../src/tools/recording/recording-writer.js'
-import { GatheredBody, MemoryLimit } from '../../../src/tools/recording/gathered-body.js'
 import { runCommand, startCommand } from '../../cli/command.js'
 import { sendRequest } from '../../support/client.js'
 import { startRecorder, startReplay } from '../../support/recorder-and-replay.js'
@@ -66,21 +63,6 @@ t.test('a file at --max-mb is written no further, and everything still passes', 
     recording.command.out(),
     /\n3 requests with their responses in \d+ s, 80\d\.\d KB: .*report\.jsonl\n {2}left out: 3, since the file has reached its limit \(--max-mb 1\)\n$/
   )
-})
-
-t.test('bodies in flight share a limit: one beyond it is left out and releases its bytes', t => {
-  const limit = new MemoryLimit(10)
-  const [first, second] = [new GatheredBody(8, limit), new GatheredBody(8, limit)]
-  first.add(Buffer.from('123456'))
-  second.add(Buffer.from('1234'))
-  second.add(Buffer.from('5'))
-  t.same([second.omittedReason, second.length, second.bytes.length], ['too much else was under way', 5, 0])
-  first.add(Buffer.from('789'))
-  first.add(Buffer.from('0'))
-  t.same([first.omittedReason, first.length], ['it is longer than 8 bytes', 10])
-  t.ok(limit.tryReserve(10))
-  t.notOk(limit.tryReserve(1))
-  t.end()
 })
 
 t.test('the file is private to its owner, and an existing one is replaced only with --force', async t => {
@@ -172,47 +154,6 @@ t.test('a full disk ends the command with an error and exit code 1; whole lines 
     /\n2 requests with their responses in \d+ s, [\d.]+ K?B: .*\n {2}left out: 1, since the disk could not store it\n$/
   )
   t.match(readFileSync(folder, 'utf8'), /"target":"\/v1\/1"[^\n]*\n$/)
-})
-
-t.test('with a disk full from the start, lines after the failed one are not written', async t => {
-  const file = join(t.testdir(), 'a')
-  const options = { file, isForced: false, maxBytes: mega, memory: new MemoryLimit(100), onFailure: () => {} }
-  const failures: Error[] = []
-  const recording = await RecordingWriter.create({
-    ...options,
-    onFailure: error => {
-      failures.push(error)
-    }
-  }, { a: 1 })
-  await fillDisk(t, 0)
-  for (let nth = 0; nth < 3; nth++) recording.add({ nth })
-  recording.add({ long: 'x'.repeat(100) })
-  await turn()
-  await recording.close()
-  recording.add({ late: true })
-  t.same([failures.length, recording.lines, recording.skippedLines, readFileSync(file, 'utf8')], [1, 0, 5, '{"a":1}\n'])
-  await t.rejects(RecordingWriter.create({ ...options, file: `${file}2` }, {}), {
-    message: /a2 cannot be written: ENOSPC/
-  })
-  t.notOk(existsSync(`${file}2`))
-})
-
-t.test('a disk that loses data at the final sync is reported', async t => {
-  const recording = await RecordingWriter.create({
-    file: join(t.testdir(), 'a'),
-    isForced: false,
-    maxBytes: mega,
-    memory: new MemoryLimit(100),
-    onFailure: () => {}
-  }, {})
-  const handle = await open('/dev/null')
-  t.intercept(Object.getPrototypeOf(handle), 'sync', {
-    value: async () => {
-      throw new Error('EIO')
-    }
-  })
-  await handle.close()
-  await t.rejects(recording.close(), { message: /a cannot be written: EIO/ })
 })
 
 t.test('an incomplete or invalid command line is rejected with exit code 2', async t => {

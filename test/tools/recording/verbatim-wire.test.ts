@@ -1,10 +1,9 @@
 import { once } from 'node:events'
-import { readFileSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:https'
-import { type AddressInfo, connect, type Socket } from 'node:net'
+import { readFileSync } from 'node:fs'
+import { type Socket } from 'node:net'
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib'
 import t from 'tap'
-import { certificate, certificateKey } from '../../support/certificate.js'
+import { certificate } from '../../support/certificate.js'
 import { sendRequest } from '../../support/client.js'
 import { sendRaw } from '../../support/raw.js'
 import { startRecorder, startReplay } from '../../support/recorder-and-replay.js'
@@ -179,35 +178,6 @@ t.test('a truncated response is truncated for the client, and again in the repla
   await goesAsItWent(replay.url)
 })
 
-t.test('a response delimited by connection close that a reset cuts is reset again, never whole', async t => {
-  const url = await listenRaw(t, socket => {
-    socket.on('error', () => {})
-    socket.on('data', chunk => {
-      const isCut = String(chunk).includes('/v1/cut')
-      socket.write(isCut ? `${head('200 OK')}content-type: text/plain\r\n\r\nhalf` : noSuch)
-      if (isCut) {
-        setTimeout(() => {
-          socket.resetAndDestroy()
-        }, 100)
-      }
-    })
-  })
-  // Clients built on Node take a reset for an end.
-  const isReset = async (base: string): Promise<void> => {
-    const socket = connect(Number(new URL(base).port), '127.0.0.1')
-    socket.write(bare('GET', '/v1/cut'))
-    t.match(String(await once(socket, 'data')), /half$/)
-    t.match(await once(socket, 'close').catch((error: Error) => error), { code: 'ECONNRESET' })
-  }
-  const recording = await startRecorder(t, url)
-  await isReset(recording.url)
-  await recording.stop()
-  t.match(recording.exchanges(), [{ response: { body: 'half', broken: 'node' } }])
-  // Replays with timing, since Node shows a reset right after bytes as an end.
-  const replay = await startReplay(t, recording.file, ['--timing'])
-  await isReset(replay.url)
-})
-
 t.test('a rejected connection and a silent node are recorded and replayed as such', async t => {
   const nowhere = await startRecorder(t, 'http://127.0.0.1:9')
   await t.rejects(sendRequest(nowhere.url, '/v1/info'), { code: 'ECONNRESET' })
@@ -274,56 +244,6 @@ async function fetchUntil (
   }, () => {})
   return await pending
 }
-
-t.test('a TLS node with an untrusted certificate gets no request', async t => {
-  let requestCount = 0
-  const server = createServer({ cert: certificate, key: certificateKey }, (_request, response) => {
-    requestCount++
-    response.end()
-  })
-  await new Promise<void>(resolve => {
-    server.listen(0, '127.0.0.1', resolve)
-  })
-  t.teardown(() => {
-    server.close()
-  })
-  const recording = await startRecorder(t, `https://127.0.0.1:${(server.address() as AddressInfo).port}/prefix`, [
-    '--header',
-    'authorization: Bearer 0123456789'
-  ])
-  await t.rejects(sendRequest(recording.url, '/v1/info'), { code: 'ECONNRESET' })
-  t.equal(await recording.stop(), 0)
-  t.match(recording.exchanges(), [{ none: 'lost', why: /CERT/ }])
-  t.match(
-    recording.command.out(),
-    /forwards to https:\/\/127\.0\.0\.1:\d+\/\*\*\*,/,
-    'a path that may contain a key is not shown'
-  )
-  t.equal(requestCount, 0)
-})
-
-t.test('pipelined requests get responses in order, and each is recorded', async t => {
-  const url = await listenRaw(t, socket => {
-    socket.on('error', () => {})
-    socket.on('data', chunk => {
-      const target = / (\S+)/.exec(String(chunk))?.[1] ?? ''
-      // Delays the first response most.
-      setTimeout(() => {
-        socket.write(`${head('200 OK')}content-length: ${target.length}\r\n\r\n${target}`)
-      }, target.endsWith('1') ? 150 : 0)
-    })
-  })
-  const recording = await startRecorder(t, url)
-  const pipelined = [1, 2, 3].map(nth =>
-    `GET /v1/${nth} HTTP/1.1\r\nHost: x\r\n${nth === 3 ? 'Connection: close\r\n' : ''}\r\n`
-  ).join('')
-  const bodies = (text: string): unknown => [...text.matchAll(/\r\n\r\n(\/v1\/\d)/g)].map(([, body]) => body)
-  t.same(bodies(await sendRaw(recording.url, pipelined)), ['/v1/1', '/v1/2', '/v1/3'])
-  await recording.stop()
-  t.same(recording.exchanges().map(({ request }) => request.target).sort(), ['/v1/1', '/v1/2', '/v1/3'])
-  const replay = await startReplay(t, recording.file)
-  t.same(bodies(await sendRaw(replay.url, pipelined)), ['/v1/1', '/v1/2', '/v1/3'])
-})
 
 t.test('a request passes unchanged, except for connection headers and configured ones', async t => {
   const seen: string[] = []
@@ -402,56 +322,4 @@ t.test('a read on a keep-alive connection that the node has closed is retried', 
   )
   await recording.stop()
   t.match(recording.exchanges().map(({ none }) => none), [undefined, undefined, 'lost'])
-})
-
-t.test('a compressed recording is decompressed for a client that does not accept its coding', async t => {
-  const recording = await startRecorder(
-    t,
-    await listenRaw(t, socket => {
-      socket.on('error', () => {})
-      socket.on('data', chunk => {
-        socket.write(responses[/ (\S+)/.exec(String(chunk))?.[1] ?? ''] ?? noSuch)
-      })
-    })
-  )
-  for (const coding of ['gzip', 'br', 'deflate', 'zstd']) {
-    await sendRequest(recording.url, `/v1/${coding}`, { headers: { 'accept-encoding': 'gzip, br, deflate, zstd' } })
-  }
-  await recording.stop()
-  const replay = await startReplay(t, recording.file)
-  for (const coding of ['gzip', 'br', 'deflate']) {
-    const { headers, body } = await sendRequest(replay.url, `/v1/${coding}`, {
-      headers: { 'accept-encoding': 'identity' }
-    })
-    t.match([headers['content-encoding'], headers['content-length'], body], [
-      undefined,
-      String(Buffer.byteLength(json)),
-      json
-    ])
-    t.match(await sendRequest(replay.url, `/v1/${coding}`, { headers: { 'accept-encoding': coding } }), {
-      headers: { 'content-encoding': coding }
-    })
-  }
-  t.match(
-    await sendRequest(replay.url, '/v1/zstd'),
-    { headers: { 'content-encoding': 'zstd' }, bytes: bcs },
-    'an unknown coding is returned as it is'
-  )
-})
-
-t.test('an edited body needs no new length', async t => {
-  const recording = await startRecorder(
-    t,
-    await listenRaw(t, socket => {
-      socket.on('error', () => {})
-      socket.on('data', () => {
-        socket.write(`${head('200 OK')}content-length: 5\r\n\r\n["1"]`)
-      })
-    })
-  )
-  await sendRequest(recording.url, '/v1/info')
-  await recording.stop()
-  writeFileSync(recording.file, readFileSync(recording.file, 'utf8').replaceAll('[\\"1\\"]', '[\\"1234\\"]'))
-  const replay = await startReplay(t, recording.file)
-  t.match(await sendRequest(replay.url, '/v1/info'), { body: '["1234"]', headers: { 'content-length': '8' } })
 })
