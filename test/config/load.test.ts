@@ -84,7 +84,11 @@ interface Row {
   readonly mistakes: Record<string, string>
 }
 
-for (const { why, mistakes, each = [''], ...given } of parse(readFileSync('test/cases/config-mistakes.yaml', 'utf8')) as Row[]) {
+for (
+  const { why, mistakes, each = [''], ...given } of parse(
+    readFileSync('test/cases/config-mistakes.yaml', 'utf8')
+  ) as Row[]
+) {
   t.test(why, async t => {
     const dir = t.testdir({})
     for (const value of each) {
