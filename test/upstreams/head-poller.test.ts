@@ -5,7 +5,6 @@ import { HeadPoller, type HeadPollOptions, type PollOutcome } from '../../src/up
 import { UpstreamClient } from '../../src/upstreams/upstream-client.js'
 import { type UpstreamResponse } from '../../src/api/upstream-response.js'
 import { respondToIndex, respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
-import { until } from '../support/until.js'
 import { type RequestListener } from 'node:http'
 
 /** Returns a healthy, verified upstream whose position has the given age. */
