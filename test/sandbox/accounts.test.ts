@@ -146,29 +146,6 @@ t.test('resources appear, change and disappear from version to version', async t
   t.ok(seen.every(items => items.length >= 20))
 })
 
-t.test('a version is immutable: another sandbox of the same seed that grew to it returns the same', async t => {
-  const [one, two] = await Promise.all([
-    startSandboxNode(t, { blocks: 300, prunedBlocks: 0 }),
-    startSandboxNode(t, { blocks: 200, prunedBlocks: 0 })
-  ])
-  const version = two.ledger.head.version - 3n
-  const paths = [
-    '0x1/resources',
-    '0xcafe/resources',
-    '0xcafe',
-    '0xa11ce',
-    `0xcafe/balance/${encodeURIComponent('0x1::aptos_coin::AptosCoin')}`
-  ]
-  const early = await Promise.all(
-    paths.map(async path => (await requestNode(`${two.url}/v1/accounts/${path}?ledger_version=${version}`)).text)
-  )
-  two.ledger.grow(150)
-  for (const [index, path] of paths.entries()) {
-    t.equal((await requestNode(`${two.url}/v1/accounts/${path}?ledger_version=${version}`)).text, early[index])
-    t.equal((await requestNode(`${one.url}/v1/accounts/${path}?ledger_version=${version}`)).text, early[index])
-  }
-})
-
 t.test('the counter of an event handle is the number of events in its stream, at each version', async t => {
   const { url, ledger } = await startSandboxNode(t, { prunedBlocks: 0 })
   const handles = [

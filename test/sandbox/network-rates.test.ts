@@ -8,7 +8,6 @@ import { addressOf } from '../../sandbox/address.js'
 import { prerenderNewest, transactionRecord } from '../../sandbox/transactions.js'
 import { releases, startSandbox } from '#sandbox'
 import { startSandboxNode } from '../support/replicas.js'
-import { until } from '../support/until.js'
 import { requestNode } from './request-node.js'
 
 const hottest = itemKey(addressOf('5eed'), Buffer.from('0700000000000000', 'hex'))
@@ -92,24 +91,6 @@ t.test('pruning bounds what is remembered', async t => {
   // Some cold keys are first written late; a booking that stays would add one key for each cycle of 128 versions.
   t.ok(after < before + 50, `${before}, then ${after} keys`)
   t.throws(() => ledger.accumulator.rootOf(1_000), { message: /was dropped/ })
-})
-
-t.test('a growing sandbox prepares its newest transactions, as they are, and forgets the others', async t => {
-  const options = { blockMs: 20, blocks: 200, blockTransactions: 30 }
-  const { url, ledger } = await startSandboxNode(t, options)
-  const { newestJson } = ledger
-  const start = ledger.head.version
-  await until(() => newestJson.byVersion.has(start + 600n), 'more have come than it keeps')
-  t.ok(newestJson.byVersion.size <= 513 && !newestJson.byVersion.has(start), `${newestJson.byVersion.size} are kept`)
-  const first = start + 550n
-  const { json } = await requestNode(`${url}/v1/transactions?start=${first}&limit=50`)
-  const same = new Ledger({ ...defaultSettings, ...options })
-  while (same.head.version < first + 50n) same.grow()
-  const rebuilt = Array.from(
-    { length: 50 },
-    (_, at) => transactionRecord(same, same.blockOf(first + BigInt(at)), first + BigInt(at))
-  )
-  t.same(json, JSON.parse(JSON.stringify(rebuilt)))
 })
 
 t.test('a page shows modules as the release of the node renders them, also where it was prepared', async t => {

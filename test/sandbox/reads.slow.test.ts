@@ -260,24 +260,7 @@ t.test('a block begins with its metadata and ends with a checkpoint or an epilog
         height % 2 === 0 ? 'state_checkpoint_transaction' : 'block_epilogue_transaction'
       )
     }
-    for (const transaction of transactions) {
-      t.equal(Object.keys(transaction).at(-1), 'type')
-      for (
-        const change of transaction.changes.filter(({ type, data }: any) =>
-          type === 'write_table_item' && data === null
-        )
-      ) {
-        const read = await requestNode(
-          `${url}/v1/tables/${change.handle}/raw_item?ledger_version=${transaction.version}`,
-          {
-            method: 'POST',
-            headers: { ...bcs, 'content-type': 'application/json' },
-            body: JSON.stringify({ key: change.key })
-          }
-        )
-        t.equal(change.value, `0x${read.body.toString('hex')}`)
-      }
-    }
+    t.ok(transactions.every((transaction: object) => Object.keys(transaction).at(-1) === 'type'))
   }
   t.match((await requestNode(`${url}/v1/blocks/by_version/0`)).json, {
     block_height: '0',

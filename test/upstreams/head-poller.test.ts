@@ -70,14 +70,6 @@ async function polled (
   return { poll, states, tracker, upstream, now }
 }
 
-t.test('a poll learns the position and the release', async t => {
-  const { poll, states, tracker, upstream } = await polled(t, respondToIndex)
-  await poll.poll()
-  t.equal(tracker.position?.head.version, 1000n)
-  t.equal(upstream.release, 'aaaa')
-  t.same(states, ['answered'])
-})
-
 t.test('a failed poll, or one without a position, is reported as unanswered', async t => {
   const mute = await polled(t, (_request, response) => {
     response.destroy()

@@ -87,7 +87,7 @@ t.test('the file is private to its owner, and an existing one is replaced only w
 
 t.test('a file that cannot be created ends the command with an error before it listens', async t => {
   const folder = t.testdir({ file: '' })
-  const record = async (file: string, ...flags: string[]): ReturnType<typeof runCommand> =>
+  const record = async (file: string): ReturnType<typeof runCommand> =>
     await runCommand(t, [
       'record',
       '--upstream',
@@ -95,8 +95,7 @@ t.test('a file that cannot be created ends the command with an error before it l
       '--listen',
       '127.0.0.1:0',
       '--out',
-      file,
-      ...flags
+      file
     ])
   t.match(await record(join(folder, 'none', 'a')), {
     code: 1,
@@ -104,16 +103,6 @@ t.test('a file that cannot be created ends the command with an error before it l
     err: /^varve: .*\/none\/a cannot be written: ENOENT/
   })
   t.match(await record(folder), { code: 1, out: '', err: `varve: ${folder} is no file that could be written\n` })
-  t.match(await record('/dev/full', '--force'), {
-    code: 1,
-    out: '',
-    err: 'varve: /dev/full is no file that could be written\n'
-  })
-  t.match(await record('/proc/self/status', '--force'), {
-    code: 1,
-    out: '',
-    err: /^varve: \/proc\/self\/status cannot be written: E(?:PERM|ACCES)/
-  })
 })
 
 /** Makes writes fail as on a full disk from write number `after` on, which writes a part of its line. */

@@ -292,33 +292,3 @@ t.test('a request passes unchanged, except for connection headers and configured
     ['POST', '/v1/none', undefined]
   ])
 })
-
-t.test('a read on a keep-alive connection that the node has closed is retried', async t => {
-  const received: string[] = []
-  let isLosing = false
-  const url = await listenRaw(t, socket => {
-    socket.on('error', () => {})
-    let nth = 0
-    socket.on('data', chunk => {
-      received.push(String(chunk))
-      // Closes the connection at its second request.
-      if (isLosing && nth > 0) socket.destroy()
-      else socket.write(`${head('200 OK')}content-length: 2\r\n\r\nok`)
-      nth++
-    })
-  })
-  const recording = await startRecorder(t, url)
-  await until(() => received.length === 1, 'the index is requested')
-  isLosing = true
-  const before = received.length
-  t.match(await sendRequest(recording.url, '/v1/info'), { status: 200, body: 'ok' })
-  t.equal(received.length, before + 2, 'once on the idle connection, once on a new one')
-  t.match(await sendRequest(recording.url, '/v1/view', { body: '{}' }), { status: 200, body: 'ok' })
-  await t.rejects(
-    sendRequest(recording.url, '/v1/transactions', { body: '{}' }),
-    { code: 'ECONNRESET' },
-    'a request that may not be a read is not retried'
-  )
-  await recording.stop()
-  t.match(recording.exchanges().map(({ none }) => none), [undefined, undefined, 'lost'])
-})
