@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises'
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
@@ -8,6 +9,7 @@ import { accelerateClientTimeouts } from '../support/accelerated-timeouts.js'
 import { sendRaw, statusesIn } from '../support/raw.js'
 import { until } from '../support/until.js'
 import { varveAtSandbox } from '../support/varve.js'
+import { Deferred } from '../../src/workers/deferred.js'
 
 type Parts = Parameters<typeof adminApp>[0]
 
@@ -93,14 +95,10 @@ t.test('beyond 64 connections the longest idle one is closed, and the new one is
   }
   const [first, ...others] = clients
   // Makes every other connection less idle than the first.
-  await new Promise(resolve => {
-    setTimeout(resolve, 100)
-  })
+  await pause(100)
   for (const { socket } of others) socket.write(wire('/healthz'))
   await until(() => others.every(({ text }) => statusesIn(text).length === 2), 'each connection has a second response')
-  await new Promise(resolve => {
-    setTimeout(resolve, 100)
-  })
+  await pause(100)
   const late = await clientOf(t, url, wire('/healthz'))
   await until(() => late.text.endsWith('"alive"}'), 'the new connection has its response')
   await first?.closed
@@ -109,16 +107,13 @@ t.test('beyond 64 connections the longest idle one is closed, and the new one is
 
 t.test('if all 64 connections wait for a response, the new one is closed and the operator notified', async t => {
   accelerateClientTimeouts(t, 20)
-  let release: () => void = () => {}
-  const released = new Promise<void>(resolve => {
-    release = resolve
-  })
+  const released = new Deferred<void>()
   const full: unknown[][] = []
   let requestCount = 0
   const url = await listening(t, {
     readiness: async () => {
       requestCount++
-      await released
+      await released.promise
       return { ready: true, level: 'green', degraded: [] }
     },
     onFull: (...reported) => {
@@ -132,7 +127,7 @@ t.test('if all 64 connections wait for a response, the new one is closed and the
   t.equal(late.text, '')
   await until(() => full.length > 0, 'the limit is reported')
   t.same(full[0], [1, 64])
-  release()
+  released.resolve()
   await until(
     () => clients.every(({ text }) => text.includes('"ready":true')),
     'the waiting connections have their responses'

@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises'
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
@@ -9,6 +10,7 @@ import { accelerateClientTimeouts } from '../support/accelerated-timeouts.js'
 import { respondOk, startStubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 import { type TestVarve, varveAt } from '../support/varve.js'
+import { Deferred } from '../../src/workers/deferred.js'
 
 const modules = '/v1/accounts/0x1/modules?ledger_version=500'
 const heldTarget = modules.replace('500', '600')
@@ -58,24 +60,19 @@ function tlsOf (t: Test): { tls: { certFile: string, keyFile: string } } {
 
 async function idle (): Promise<void> {
   // Waits for more than one accelerated second.
-  await new Promise(resolve => {
-    setTimeout(resolve, 250)
-  })
+  await pause(250)
 }
 
 async function startHoldingUpstream (t: Test): Promise<{ url: string, requests: string[], release: () => void }> {
-  let release: () => void = () => {}
-  const released = new Promise<void>(resolve => {
-    release = resolve
-  })
+  const released = new Deferred<void>()
   const stub = await startStubUpstream(t, (request, response) => {
     if (request.url?.includes('600') === true) {
-      released.then(() => {
+      released.promise.then(() => {
         respondOk(response, '[]')
       }, () => {})
     } else respondOk(response, '[]')
   })
-  return { ...stub, release }
+  return { ...stub, release: () => { released.resolve() } }
 }
 
 for (const isSecure of [false, true]) {

@@ -18,7 +18,7 @@ import { contextAt } from '../support/proxy-context.js'
 import { listenerContextOf } from '../support/listener-context.js'
 import { checkAsync, seedTitle } from '../support/properties.js'
 import { sendRaw, statusesIn } from '../support/raw.js'
-import { respondOk, startRawUpstream, stamps, startStubUpstream, type StubUpstream } from '../support/stub-upstream.js'
+import { respondOk, startHeldUpstream, startRawUpstream, stamps, startStubUpstream, type StubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 import { varveAt, varveAtSandbox } from '../support/varve.js'
 
@@ -65,27 +65,6 @@ async function reached (url: string, bytes: string | Buffer): Promise<Reached> {
   return JSON.parse(text.slice(text.lastIndexOf('\r\n\r\n'))) as Reached
 }
 
-/** Starts an upstream whose responses the test completes. */
-async function startHeldUpstream (t: Test): Promise<{ stub: StubUpstream, next: () => Promise<ServerResponse> }> {
-  const pending: ServerResponse[] = []
-  let arrived: () => void = () => {}
-  const stub = await startStubUpstream(t, (_request, response) => {
-    pending.push(response)
-    arrived()
-  })
-  return {
-    stub,
-    next: async () => {
-      if (pending.length === 0) {
-        await new Promise<void>(resolve => {
-          arrived = resolve
-        })
-      }
-      return pending.shift() as ServerResponse
-    }
-  }
-}
-
 t.test('other requests under /v1 are forwarded as passThrough says', async t => {
   const stub = await echoNode(t)
   const forwards: [string, string, readonly PassThroughScope[]][] = [
@@ -126,6 +105,12 @@ t.test('other requests under /v1 are forwarded as passThrough says', async t => 
         t.equal(stub.requests.length, before)
       }
     }
+    if (passThrough === 'reads') {
+      t.equal(
+        JSON.parse((await varve.get('/v1/transactions', { method: 'POST', body: '{}' })).body).message,
+        'not forwarded: passThrough is reads, and this request needs passThrough: transactions'
+      )
+    }
     const [raw, before] = ['{"key":"0xab"}', stub.requests.length]
     for (
       const [target, body, code] of [['/v1/view', viewBody, 200], ['/v1/view', '{}', 400], [
@@ -146,9 +131,7 @@ t.test('other requests under /v1 are forwarded as passThrough says', async t => 
 })
 
 t.test('CONNECT opens no tunnel, and TRACE and other methods are rejected on every path', async t => {
-  const stub = await startStubUpstream(t, (_request, response) => {
-    respondOk(response, '[]')
-  })
+  const stub = await startStubUpstream(t)
   const varve = await varveAt(t, stub.url, { passThrough: 'all' })
   let tunnels = 0
   const secret = createServer(socket => {
@@ -463,26 +446,12 @@ t.test('only listed upstream headers are forwarded: no cookies, hop-by-hop heade
 
 t.test('of a repeated single-value header the first is forwarded, and lists are forwarded whole', async t => {
   const twice = [
-    'content-type',
-    'text/plain',
-    'content-type',
-    'text/html',
-    'etag',
-    '"a"',
-    'etag',
-    '"b"',
-    'last-modified',
-    'a',
-    'last-modified',
-    'b',
-    'vary',
-    'Accept',
-    'vary',
-    'Origin',
-    'x-aptos-cursor',
-    'aa',
-    ...Object.entries(stamps()).flat()
-  ]
+    ...[['content-type', 'text/plain'], ['content-type', 'text/html']],
+    ...[['etag', '"a"'], ['etag', '"b"']],
+    ...[['last-modified', 'a'], ['last-modified', 'b']],
+    ...[['vary', 'Accept'], ['vary', 'Origin']],
+    ...[['x-aptos-cursor', 'aa'], ...Object.entries(stamps())]
+  ].flat()
   const stub = await startStubUpstream(t, (_request, response) => {
     response.writeHead(200, twice).end('hi')
   })
@@ -595,52 +564,13 @@ t.test('request targets are forwarded byte for byte, however long', async t => {
     '/v1/a%2Fb%2fc',
     '/v1/%20%00%7f',
     `/v1/${'x'.repeat(8000)}`,
-    `${spec}?${'y=1&'.repeat(2000)}`
+    `${spec}?${'y=1&'.repeat(2000)}`,
+    "/v1/xaB0//::,'|~@\\x..x%C3%A9",
+    `${spec}?../..;'@::,/../`
   ]
   for (const target of targets) {
     t.equal((JSON.parse((await varve.get(target)).body) as Reached).target, `/key${target}`, target.slice(0, 80))
   }
-})
-
-const piece = fc.constantFrom(
-  'a',
-  'B',
-  '0',
-  '/',
-  '//',
-  '%2F',
-  '%3c',
-  '%20',
-  '+',
-  ';',
-  '&',
-  '=',
-  '::',
-  ',',
-  '\'',
-  '|',
-  '~',
-  '@',
-  '\\x',
-  '..x',
-  '%C3%A9'
-)
-const path = fc.array(piece).map(pieces => `/v1/x${pieces.join('')}`)
-const query = fc.option(
-  fc.array(fc.oneof(piece, fc.constantFrom('?', '%', '`', '..', '/../'))).map(pieces => pieces.join('')),
-  { nil: undefined }
-)
-
-t.test(`any request target reaches the upstream unchanged (${seedTitle})`, async t => {
-  const stub = await echoNode(t)
-  const varve = await varveAt(t, stub.url)
-  await checkAsync(
-    fc.asyncProperty(path, query, async (start, rest) => {
-      const target = rest === undefined ? start : `${start}?${rest}`
-      return (JSON.parse((await varve.get(target)).body) as Reached).target === target
-    }),
-    60
-  )
 })
 
 t.test('a target that leaves /v1 or names another host never reaches the upstream', async t => {
@@ -842,54 +772,6 @@ t.test('a client that disconnects cancels its upstream request, before or within
   t.match(await last, { status: 200, body: 'ok' })
 })
 
-t.test('a response that arrives just as its client disconnects is discarded', async t => {
-  const stub = await echoNode(t)
-  const { context } = contextAt(t, stub.url)
-  let requested: () => void = () => {}
-  const here = new Promise<void>(resolve => {
-    requested = resolve
-  })
-  let cancel: () => void = () => {}
-  const cancelled = new Promise<void>(resolve => {
-    cancel = resolve
-  })
-  const forward: typeof context.upstreamPool.forward = async (_request, _route, _inspect, signal) => {
-    requested()
-    await once(signal, 'abort')
-    return {
-      response: {
-        status: 200,
-        headers: {},
-        body: Buffer.alloc(0),
-        rest: {
-          async *[Symbol.asyncIterator] () {
-            t.fail('no client reads it')
-          },
-          destroy: cancel
-        },
-        isFramed: true,
-        stamped: undefined,
-        release: undefined
-      },
-      inspection: undefined
-    }
-  }
-  const metrics = new Metrics()
-  const app = publicApp(
-    listenerContextOf({ ...context, upstreamPool: { ...context.upstreamPool, forward } }, { metrics })
-  )
-  t.teardown(async () => {
-    await app.close()
-  })
-  const { hostname, port } = new URL(await app.listen({ port: 0, host: '127.0.0.1' }))
-  const sent = request({ hostname, port, path: spec, agent: new Agent() }).end()
-  sent.on('error', () => {})
-  await here
-  sent.destroy()
-  await cancelled
-  t.notMatch(await metrics.registry.metrics(), /varve_requests_total\{endpoint="other"/, 'it is not counted')
-})
-
 t.test('a forwarded response is never stored, counts as other and updates the position', async t => {
   const further = stamps({
     'x-aptos-ledger-version': '2000',
@@ -942,9 +824,11 @@ t.test('a forwarded response is never stored, counts as other and updates the po
 
 t.test('a response from another chain is discarded', async t => {
   const stub = await startStubUpstream(t, (received, response) => {
-    respondOk(response, 'x'.repeat(100_000), received.url === spec ? { 'x-aptos-chain-id': '5' } : {})
+    // Never ends the response of another chain, so only its cancellation frees the slot.
+    if (received.url === spec) response.writeHead(200, stamps({ 'x-aptos-chain-id': '5' })).write('x'.repeat(100_000))
+    else respondOk(response, '[]')
   })
-  const varve = await varveAt(t, stub.url, { upstream: { maxConcurrent: 1 } })
+  const varve = await varveAt(t, stub.url, { upstream: { maxConcurrent: 1, timeoutMs: 60_000 } })
   for (let round = 0; round < 20; round++) {
     t.match(await varve.get(spec), {
       status: 503,
@@ -954,96 +838,6 @@ t.test('a response from another chain is discarded', async t => {
   }
   await until(async () => (await varve.get('/v1/valid')).status === 200, 'the upstream is used again')
   t.match(await varve.get('/v1/valid'), { headers: { 'x-node-chain-id': '4' } })
-  const endless = await startHeldUpstream(t)
-  const { context } = contextAt(t, endless.stub.url)
-  await context.resolveChain()
-  const passing = forwardUnknownRoute(
-    context,
-    { method: 'GET', target: spec, headers: {} },
-    noClient,
-    new AbortController().signal
-  )
-  const response = await endless.next()
-  const closed = once(response, 'close')
-  response.writeHead(200, stamps({ 'x-aptos-chain-id': '5' })).write('x')
-  const started = performance.now()
-  await t.rejects(passing, { message: 'the upstream serves another chain' })
-  await closed
-  t.ok(performance.now() - started < 2000, 'cancelled at once, not on timeout')
-})
-
-t.test('a full upstream queue rejects further requests with 503 at once', async t => {
-  const { stub, next } = await startHeldUpstream(t)
-  const varve = await varveAt(t, stub.url, { upstream: { maxConcurrent: 1, timeoutMs: 60_000 } })
-  let rejectedCount = 0
-  let enough: () => void = () => {}
-  const allRejected = new Promise<void>(resolve => {
-    enough = resolve
-  })
-  const all = Array.from({ length: 40 }, async (_, at) => {
-    const got = await varve.get(`/v1/x/${at}`)
-    if (got.status === 503 && ++rejectedCount === 32) enough()
-    return got
-  })
-  await allRejected
-  t.equal(stub.requests.length, 1, 'while no response has arrived')
-  for (let at = 0; at < 8; at++) respondOk(await next(), 'ok')
-  for (const got of await Promise.all(all)) {
-    t.match(
-      got,
-      got.status === 200
-        ? { body: 'ok' }
-        : { status: 503, body: shape, headers: { 'retry-after': '1', [status]: 'varve; detail=unavailable' } }
-    )
-  }
-  t.equal(rejectedCount, 32)
-  t.equal(await varve.metric('varve_upstream_requests_total{upstream="node",endpoint="other",status="no_slot"}'), 32)
-})
-
-t.test('hundreds of 503s, read or not, leak no upstream connection', async t => {
-  const stub = await startStubUpstream(t, (received, response) => {
-    if (received.url === spec) {
-      response.writeHead(503, { 'content-length': '100000', 'retry-after': '0' }).end(Buffer.alloc(100_000))
-    } else respondOk(response, '[]')
-  })
-  const varve = await varveAt(t, stub.url, { upstream: { maxConcurrent: 2 } })
-  const { hostname, port } = new URL(varve.url)
-  for (let at = 0; at < 300; at++) {
-    const sent = request({ hostname, port, path: spec, method: at % 3 === 1 ? 'HEAD' : 'GET', agent: new Agent() })
-      .end()
-    sent.on('error', () => {})
-    const [clientResponse] = await once(sent, 'response') as [IncomingMessage]
-    t.equal(clientResponse.statusCode, 503)
-    if (at % 3 === 2) sent.destroy()
-    else await once(clientResponse.resume(), 'end')
-  }
-  t.equal(stub.requests.length, 300)
-  t.match(await varve.get('/v1/valid'), { status: 200 })
-})
-
-t.test('responses of the sandbox are forwarded unchanged', async t => {
-  const { sandbox, varve } = await varveAtSandbox(t, {}, { passThrough: 'all' })
-  for (
-    const [target, options] of [
-      ['/v1', {}],
-      ['/v1/', {}],
-      ['/v1/-/healthy', {}],
-      ['/v1/no/such/thing', {}],
-      ['/v1/accounts/0x1/transactions?limit=2', {}],
-      ['/v1/spec.json', {}],
-      [posted, { method: 'POST', body: '{}', headers: { 'content-type': 'application/json' } }]
-    ] as const
-  ) {
-    const direct = await sendRequest(sandbox.url, target, options)
-    const got = await varve.get(target, options)
-    t.same([got.status, got.bytes, got.headers['content-type'], got.headers['x-aptos-ledger-version']], [
-      direct.status,
-      direct.bytes,
-      direct.headers['content-type'],
-      direct.headers['x-aptos-ledger-version']
-    ], target)
-    t.equal(got.headers['x-node-ledger-version'], direct.headers['x-aptos-ledger-version'])
-  }
 })
 
 t.test('a transaction is sent once, to one upstream, never repeated, and no log line has its body', async t => {
@@ -1067,43 +861,4 @@ t.test('a transaction is sent once, to one upstream, never repeated, and no log 
   await varve.get('/v1/transactions', options)
   t.equal(received.filter(target => target === '/v1/transactions').length, 2, 'nothing is cached')
   t.notMatch(JSON.stringify(varve.log), /s3cret/)
-})
-
-t.test('forwarding causes no process warnings', async t => {
-  const warned: string[] = []
-  const onWarning = ({ message }: Error): void => {
-    warned.push(message)
-  }
-  process.on('warning', onWarning)
-  t.teardown(() => {
-    process.off('warning', onWarning)
-  })
-  const stub = await startStubUpstream(t, (_request, response) => {
-    respondOk(response, 'x'.repeat(100_000))
-  })
-  const varve = await varveAt(t, stub.url, { cache: { maxEntryMb: 1 } })
-  for (let at = 0; at < 3; at++) t.match(await varve.get(spec), { status: 200 })
-  // Waits one event-loop turn, since Node.js emits warnings in one of its own.
-  await new Promise(resolve => {
-    setImmediate(resolve)
-  })
-  t.same(warned, [])
-})
-
-t.test('a transaction without passThrough: transactions is rejected with the setting to change', async t => {
-  const upstream = await startStubUpstream(t, (_request, response) => {
-    respondOk(response, '{}')
-  })
-  const varve = await varveAt(t, upstream.url)
-  const { status, body } = await varve.get('/v1/transactions', {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: '{}'
-  })
-  t.equal(status, 404)
-  t.same(JSON.parse(body), {
-    message: 'not forwarded: passThrough is reads, and this request needs passThrough: transactions',
-    error_code: 'web_framework_error',
-    vm_error_code: null
-  })
 })

@@ -25,9 +25,7 @@ t.test(
   'clients that send head or body in pieces are cut off in ten seconds, others are served',
   together(),
   async t => {
-    const stub = await startStubUpstream(t, (_request, response) => {
-      respondOk(response, '[]')
-    })
+    const stub = await startStubUpstream(t)
     const varve = await varveAt(t, stub.url)
     const { hostname, port } = new URL(varve.url)
     const started = performance.now()
@@ -55,17 +53,13 @@ t.test(
 )
 
 t.test('a client that stops inside its request head gets a 408', together(), async t => {
-  const stub = await startStubUpstream(t, (_request, response) => {
-    respondOk(response, '[]')
-  })
+  const stub = await startStubUpstream(t)
   const varve = await varveAt(t, stub.url)
   t.same(statusesIn(await sendRaw(varve.url, 'GET /v1/info HTTP/1.1\r\nHost: x\r\nX: ')), [408])
 })
 
 t.test('slow senders are cut off over TLS too, also within the handshake', together(), async t => {
-  const stub = await startStubUpstream(t, (_request, response) => {
-    respondOk(response, '[]')
-  })
+  const stub = await startStubUpstream(t)
   const dir = t.testdir({ 'c.pem': certificate, 'k.pem': certificateKey })
   const varve = await varveAt(t, stub.url, { tls: { certFile: join(dir, 'c.pem'), keyFile: join(dir, 'k.pem') } })
   const { hostname, port } = new URL(varve.url)
@@ -93,9 +87,7 @@ t.test('slow senders are cut off over TLS too, also within the handshake', toget
 })
 
 t.test('a client that never closes its side is disconnected however it was slow', together(), async t => {
-  const stub = await startStubUpstream(t, (_request, response) => {
-    respondOk(response, '[]')
-  })
+  const stub = await startStubUpstream(t)
   const varve = await varveAt(t, stub.url, { limits: { bodyKb: 1 } })
   const { hostname, port } = new URL(varve.url)
   const post = 'POST /v1/tables/0x1/item HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n'

@@ -107,9 +107,7 @@ t.test('a chain reset, which pages at once, is amber', async t => {
 })
 
 t.test('from 5 % on, rejected requests are amber with their usual cause', async t => {
-  const front = await startStubUpstream(t, (_request, response) => {
-    respondOk(response, '[]')
-  })
+  const front = await startStubUpstream(t)
   const varve = await varveAt(t, front.url, {
     limits: { client: { requestsPerSecond: 1, burst: 20, exemptHits: false } }
   })

@@ -342,29 +342,6 @@ t.test('the page shows traffic live, and says when an upstream, Redis or varve s
   await untilText(page, '#upstreams tbody', /^n1 .* up/)
 })
 
-t.test('requests from before the page was opened appear at their time', async t => {
-  const upstream = await startSandboxNode(t)
-  const varve = await varveAt(t, upstream.url)
-  for (let nth = 0; nth < 7; nth++) await varve.get(modules)
-  // Waits two steps and the longest delay of a poll, while no page polls.
-  await pause(15_500)
-  await varve.get(modules)
-  const { page } = await openPage(t, await browser, `${varve.adminUrl}/status`)
-  await page.waitForSelector('#chart svg')
-  const { recent } = JSON.parse((await sendRequest(varve.adminUrl, '/status.json')).body) as { recent: RecentSnapshot }
-  const steps = recent.outcomes.forwarded
-  const last = steps.lastIndexOf(1)
-  const before = steps.slice(0, last - 1)
-  // Sums the steps: the seven requests may fall into two of them.
-  t.equal(before.reduce((sum, count) => sum + count, 0), 7, steps.join())
-  t.same(steps.slice(last - 1).filter(count => count > 0), [1], steps.join())
-  t.equal(
-    (String(await page.getAttribute('#chart path.forwarded', 'd')).match(/M/g) ?? []).length,
-    steps.filter(count => count > 0).length,
-    'and has a bar for each'
-  )
-})
-
 t.test('the page words any status without invalid numbers, and runs or loads nothing of it', async t => {
   const looked = await openStatusPage(t, states['healthy'] ?? {})
   const { page, setting, url } = looked
@@ -725,39 +702,6 @@ t.test('the page does not animate if the user prefers reduced motion', async t =
   const moves = 'getComputedStyle(document.querySelector("#upstreams svg .part")).transitionDuration'
   t.equal(await (await openStatusPage(t, healthyStatus(), { reducedMotion: 'reduce' })).page.evaluate(moves), '0s')
   t.not(await (await openStatusPage(t, healthyStatus(), { reducedMotion: 'no-preference' })).page.evaluate(moves), '0s')
-})
-
-t.test('each share in the legend has a single line, however small', async t => {
-  const recent = recentFixture(121, (name, at) => name === 'hit_memory' ? 1000 : name === 'miss' && at === 60 ? 1 : 0)
-  for (const width of [320, 768, 1920]) {
-    const { page } = await openStatusPage(t, healthyStatus({ recent }), { viewport: { width, height: 900 } })
-    await untilText(page, '#legend', /Miss 1 < 0\.1 %/)
-    const lines = await page.evaluate(
-      '[...document.querySelectorAll("#legend .note")].map(note => { const range = document.createRange(); ' +
-        'range.selectNodeContents(note); return range.getClientRects().length })'
-    )
-    t.same(lines, outcomeNames.map(() => 1), `at ${width}`)
-    t.same(
-      await page.evaluate(
-        '[...document.querySelectorAll("#legend .note")].filter(note => note.scrollWidth > note.clientWidth).length'
-      ),
-      0,
-      `fits at ${width}`
-    )
-  }
-})
-
-t.test('on paper the legend has its colours, and no panel that fits a page is split', async t => {
-  const { page } = await openStatusPage(t, healthyStatus())
-  await page.emulateMedia({ media: 'print' })
-  const styles = async (selector: string, name: string): Promise<unknown> =>
-    await page.evaluate(
-      `[...new Set([...document.querySelectorAll(${
-        JSON.stringify(selector)
-      })].map(element => getComputedStyle(element).getPropertyValue(${JSON.stringify(name)})))]`
-    )
-  t.same(await styles('#legend .swatch', 'print-color-adjust'), ['exact'])
-  t.same(await styles('.panel', 'break-inside'), ['avoid'])
 })
 
 t.test('without scripts the page says where the same data is', async t => {

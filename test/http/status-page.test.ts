@@ -14,20 +14,6 @@ const policy =
   'data:; base-uri \'none\'; form-action \'none\'; frame-ancestors \'none\''
 const modules = '/v1/accounts/0x1/modules?limit=1'
 
-interface Words {
-  short(text: unknown, most?: number): string
-  grouped(count: unknown): string
-  counted(count: unknown, one: string, many?: string): string
-  percent(part: number, all: number): string | undefined
-  perSecond(rate: number): string
-  duration(ms: unknown): string
-  age(ms: unknown): string
-  ago(ms: number): string
-  bytes(count: unknown): string
-  dateOf(usec: unknown): string | undefined
-  parseU64(text: unknown): bigint | undefined
-}
-
 t.test('the status page and its files have a policy that lets nothing else run, and are not stored', async t => {
   const { url } = await serveStatus(t, { status: healthyStatus() })
   const types: Record<string, string> = {
@@ -191,81 +177,30 @@ t.test('several workers report recent requests as one, including those of a work
 
 t.test('numbers, durations and foreign texts are formatted for people', async t => {
   // The page's scripts are JavaScript without types.
-  const words = await import(join(folder, 'words.js')) as Words
-  t.same([0, 999, 1234567, NaN, Infinity].map(words.grouped), ['0', '999', '1,234,567', 'unknown', 'unknown'])
-  t.same(
-    ['18446744073709551615', '18446744073709551614', '7', '', '-1', '1e5', undefined, null, '999999999999999999999']
-      .map(words.grouped),
-    [
-      '18,446,744,073,709,551,615',
-      '18,446,744,073,709,551,614',
-      '7',
-      'unknown',
-      'unknown',
-      'unknown',
-      'unknown',
-      'unknown',
-      'unknown'
-    ]
-  )
-  t.same([
-    words.counted(1, 'read'),
-    words.counted('1', 'read'),
-    words.counted(0, 'read'),
-    words.counted(2, 'thing is', 'things are')
-  ], ['1 read', '1 read', '0 reads', '2 things are'])
-  t.same(
-    [
-      words.percent(0, 0),
-      words.percent(0, 5),
-      words.percent(5, 5),
-      words.percent(99_999, 100_000),
-      words.percent(1, 100_000),
-      words.percent(2, 3)
-    ].map(rendered => rendered?.replaceAll('\u00a0', ' ')),
-    [undefined, '0 %', '100 %', '99.9 %', '< 0.1 %', '66.6 %']
-  )
-  t.same([0, 0.01, 0.25, 12.34, 999.6, 12_345].map(words.perSecond), ['0', '< 0.1', '0.3', '12.3', '1,000', '12,345'])
-  t.same(
-    [undefined, null, NaN, -1, 0, 3.4219, 1500, 5000].map(words.duration).map(rendered =>
-      rendered.replaceAll('\u00a0', ' ')
-    ),
-    ['unknown', 'unknown', 'unknown', 'unknown', '0 ms', '3.42 ms', '1.5 s', '5 s']
-  )
-  t.same([undefined, null, NaN, 0, 999, 1000, 59_999, 60_000, 7_200_000, 3 * 86_400_000].map(words.age), [
-    'unknown',
-    'unknown',
-    'unknown',
-    'less than a second',
-    'less than a second',
-    '1 second',
-    '59 seconds',
-    '1 minute',
-    '2 hours',
-    '3 days'
-  ])
-  t.same([0, 2000].map(words.ago), ['just now', '2 seconds ago'])
-  t.same(
-    [undefined, 0, 1023, 1536, 1024 ** 2, 1.5 * 1024 ** 3].map(words.bytes).map(rendered =>
-      rendered.replaceAll('\u00a0', ' ')
-    ),
-    ['unknown', '0 bytes', '1,023 bytes', '1.5 KB', '1 MB', '1.5 GB']
-  )
-  t.same(['1748772901223344', '18446744073709551615', '99999999999999999999', 'x', undefined].map(words.dateOf), [
-    '2025-06-01 10:15:01 UTC',
-    undefined,
-    undefined,
-    undefined,
-    undefined
-  ])
-  t.same(['7', '18446744073709551615', '-7', '', undefined].map(words.parseU64), [
-    7n,
-    18446744073709551615n,
-    undefined,
-    undefined,
-    undefined
-  ])
-  t.equal([...words.short('x'.repeat(5000))].length, 121)
-  t.equal(words.short('😀'.repeat(5000), 3), '😀😀😀…', 'no character is cut in two')
-  t.same([words.short('ab', 2), words.short('abc', 2), words.short(undefined), words.short(7)], ['ab', 'ab…', '', '7'])
+  const words = await import(join(folder, 'words.js')) as Record<string, (...given: unknown[]) => unknown>
+  const [unknown, most, long] = ['unknown', '18446744073709551615', 'x'.repeat(5000)]
+  const none = [undefined, null, NaN].map((given): [unknown, string] => [given, unknown])
+  const cases: Record<string, Array<[given: unknown, rendered: unknown]>> = {
+    grouped: [...none, [0, '0'], [1234567, '1,234,567'], [most, '18,446,744,073,709,551,615'], ['', unknown]],
+    groupedOfOddTexts: [['-1', unknown], ['1e5', unknown], ['999999999999999999999', unknown], [Infinity, unknown]],
+    perSecond: [[0, '0'], [0.01, '< 0.1'], [0.25, '0.3'], [12.34, '12.3'], [999.6, '1,000'], [12_345, '12,345']],
+    duration: [...none, [-1, unknown], [0, '0 ms'], [3.4219, '3.42 ms'], [1500, '1.5 s'], [5000, '5 s']],
+    age: [...none, [999, 'less than a second'], [1000, '1 second'], [59_999, '59 seconds'], [60_000, '1 minute']],
+    ageOfDays: [[7_200_000, '2 hours'], [3 * 86_400_000, '3 days']],
+    ago: [[0, 'just now'], [2000, '2 seconds ago']],
+    bytes: [[undefined, unknown], [1023, '1,023 bytes'], [1536, '1.5 KB'], [1024 ** 2, '1 MB'], [1.5e9, '1.3 GB']],
+    dateOf: [['1748772901223344', '2025-06-01 10:15:01 UTC'], [most, undefined], ['x', undefined]],
+    parseU64: [['7', 7n], [most, 18446744073709551615n], ['-7', undefined], ['', undefined], [undefined, undefined]],
+    short: [[long, `${'x'.repeat(120)}…`], [undefined, ''], [7, '7']]
+  }
+  const plain = (text: unknown): unknown => typeof text === 'string' ? text.replaceAll('\u00a0', ' ') : text
+  for (const [name, pairs] of Object.entries(cases)) {
+    for (const [given, rendered] of pairs) {
+      t.equal(plain(words[name.replace(/Of(?:Odd|Days).*/, '')]?.(given)), rendered, `${name} ${String(given)}`)
+    }
+  }
+  const percents = [[0, 0], [0, 5], [5, 5], [99_999, 100_000], [1, 100_000], [2, 3]]
+  t.same(percents.map(of => plain(words['percent']?.(...of))), [undefined, '0 %', '100 %', '99.9 %', '< 0.1 %', '66.6 %'])
+  t.same([words['counted']?.(1, 'read'), words['counted']?.(2, 'thing is', 'things are')], ['1 read', '2 things are'])
+  t.equal(words['short']?.('😀'.repeat(5000), 3), '😀😀😀…', 'no character is cut in two')
 })

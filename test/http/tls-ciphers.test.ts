@@ -10,9 +10,7 @@ type Key = 'rsa' | 'ecdsa'
 type Tls = { readonly ciphers?: string, readonly minVersion?: 1.3 }
 
 async function over (t: Test, key: Key, tls: Tls = {}, more: object = {}): Promise<TestVarve> {
-  const stub = await startStubUpstream(t, (_request, response) => {
-    respondOk(response, '[]')
-  })
+  const stub = await startStubUpstream(t)
   const [cert, secret] = key === 'rsa' ? [rsaCertificate, rsaKey] : [certificate, certificateKey]
   const dir = t.testdir({ 'c.pem': cert, 'k.pem': secret })
   return await varveAt(t, stub.url, {

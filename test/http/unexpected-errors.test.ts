@@ -18,9 +18,7 @@ const boom = (): never => {
 
 /** Starts a public listener with one broken part; counts what it logs and reports. */
 async function broken (t: Test, change: (whole: ListenerContext, parts: ProxyContext) => ListenerContext) {
-  const stub = await startStubUpstream(t, (_request, response) => {
-    respondOk(response, '[]')
-  })
+  const stub = await startStubUpstream(t)
   const { context } = contextAt(t, stub.url)
   const log: string[] = []
   const metrics = new Metrics()

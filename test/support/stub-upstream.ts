@@ -1,3 +1,4 @@
+import { EventEmitter, on } from 'node:events'
 import {
   createServer as createHttpServer,
   type IncomingMessage,
@@ -35,10 +36,10 @@ function isAnchorRead ({ url }: IncomingMessage): boolean {
   return url?.startsWith('/v1/blocks/by_height/') === true
 }
 
-/** Starts a scripted upstream over HTTP; it serves the index itself and has no blocks by height as anchors. */
+/** Starts a scripted upstream over HTTP; by default it responds `[]`. It serves the index itself, without anchors. */
 export async function startStubUpstream (
   t: Test,
-  respond: (request: IncomingMessage, response: ServerResponse, nth: number) => void,
+  respond: (request: IncomingMessage, response: ServerResponse, nth: number) => void = respondEmpty,
   index: RequestListener = respondToIndex
 ): Promise<StubUpstream> {
   const requests: string[] = []
@@ -51,6 +52,20 @@ export async function startStubUpstream (
     respond(request, response, requests.length)
   })
   return { url: await listening(t, server), requests, rawHeaders }
+}
+
+/** Starts an upstream whose responses a test completes; `begin` sends what comes before. */
+export async function startHeldUpstream (
+  t: Test,
+  begin: (response: ServerResponse) => void = () => {}
+): Promise<{ stub: StubUpstream, next: () => Promise<ServerResponse> }> {
+  const arrivals = new EventEmitter()
+  const responses = on(arrivals, 'response')
+  const stub = await startStubUpstream(t, (_request, response) => {
+    begin(response)
+    arrivals.emit('response', response)
+  })
+  return { stub, next: async () => (await responses.next()).value[0] as ServerResponse }
 }
 
 /** Starts an upstream that never repeats a response, so that hits differ from fetches. */
@@ -90,6 +105,12 @@ export function respondToIndex (_request: IncomingMessage, response: ServerRespo
 /** Sends a 200 with a body and all position headers. */
 export function respondOk (response: ServerResponse, body: string, headers: Record<string, string> = {}): void {
   response.writeHead(200, { 'content-type': 'application/json; charset=utf-8', ...stamps(), ...headers }).end(body)
+}
+
+function respondEmpty (request: IncomingMessage, response: ServerResponse): void {
+  request.resume().once('end', () => {
+    respondOk(response, '[]')
+  })
 }
 
 async function listening (t: Test, server: Server): Promise<string> {
