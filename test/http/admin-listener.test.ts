@@ -1,12 +1,10 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { once } from 'node:events'
-import { connect, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import { configSchema } from '../../src/config/schema.js'
 import { adminApp } from '../../src/http/admin-app.js'
 import { sendRequest } from '../support/client.js'
 import { accelerateClientTimeouts } from '../support/accelerated-timeouts.js'
-import { sendRaw, statusesIn } from '../support/raw.js'
+import { openRaw, type RawClient, sendRaw, statusesIn } from '../support/raw.js'
 import { until } from '../support/until.js'
 import { varveAtSandbox } from '../support/varve.js'
 import { Deferred } from '../../src/workers/deferred.js'
@@ -31,42 +29,13 @@ async function listening (t: Test, change: Partial<Parts> = {}, host = '127.0.0.
   return await app.listen({ port: 0, host })
 }
 
-interface Client {
-  readonly socket: Socket
-  readonly closed: Promise<unknown>
-  text: string
-}
-
-async function clientOf (t: Test, url: string, sent: string): Promise<Client> {
-  const { hostname, port } = new URL(url)
-  const socket = connect(Number(port), hostname)
-  t.teardown(() => {
-    socket.destroy()
-  })
-  const client: Client = {
-    socket,
-    closed: new Promise(resolve => {
-      socket.once('close', resolve)
-    }),
-    text: ''
-  }
-  socket.on('error', () => {}).on('data', (chunk: Buffer) => {
-    client.text += chunk.toString('latin1')
-  })
-  await once(socket, 'connect')
-  socket.write(sent)
-  return client
-}
-
 const wire = (target: string): string => `GET ${target} HTTP/1.1\r\nHost: localhost\r\n\r\n`
 
 t.test('a client that never ends its header or body receives 408 and is closed within ten seconds', async t => {
   const url = await listening(t, { purgeRoute: { token: () => 'secret', purge: async () => ({ everywhere: true }) } })
   const post = 'POST /purge HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer secret\r\nContent-Length: 9\r\n\r\n{'
   const began = performance.now()
-  const slow = await Promise.all(
-    ['', 'GET /healthz HTTP/1.1\r\nHost: lo', post].map(async sent => await clientOf(t, url, sent))
-  )
+  const slow = ['', 'GET /healthz HTTP/1.1\r\nHost: lo', post].map(sent => openRaw(t, url, sent))
   await Promise.all(slow.map(async ({ closed }) => {
     await closed
   }))
@@ -87,9 +56,9 @@ t.test('bytes that are no HTTP request receive 400 in the full node\'s error for
 t.test('beyond 64 connections the longest idle one is closed, and the new one is served', async t => {
   accelerateClientTimeouts(t, 20)
   const url = await listening(t)
-  const clients: Client[] = []
+  const clients: RawClient[] = []
   for (let nth = 0; nth < 64; nth++) {
-    const client = await clientOf(t, url, wire('/healthz'))
+    const client = openRaw(t, url, wire('/healthz'))
     await until(() => client.text.endsWith('"alive"}'), 'a response comes')
     clients.push(client)
   }
@@ -99,7 +68,7 @@ t.test('beyond 64 connections the longest idle one is closed, and the new one is
   for (const { socket } of others) socket.write(wire('/healthz'))
   await until(() => others.every(({ text }) => statusesIn(text).length === 2), 'each connection has a second response')
   await pause(100)
-  const late = await clientOf(t, url, wire('/healthz'))
+  const late = openRaw(t, url, wire('/healthz'))
   await until(() => late.text.endsWith('"alive"}'), 'the new connection has its response')
   await first?.closed
   for (const { socket } of others) t.notOk(socket.destroyed)
@@ -120,9 +89,9 @@ t.test('if all 64 connections wait for a response, the new one is closed and the
       full.push(reported)
     }
   })
-  const clients = await Promise.all(Array.from({ length: 64 }, async () => await clientOf(t, url, wire('/readyz'))))
+  const clients = Array.from({ length: 64 }, () => openRaw(t, url, wire('/readyz')))
   await until(() => requestCount === 64, '64 requests wait')
-  const late = await clientOf(t, url, wire('/healthz'))
+  const late = openRaw(t, url, wire('/healthz'))
   await late.closed
   t.equal(late.text, '')
   await until(() => full.length > 0, 'the limit is reported')

@@ -18,7 +18,7 @@ const first = new X509Certificate(certificate)
 const second = new X509Certificate(renewedCertificate)
 
 /** Certificate in files that a test can change, with a clock and checks that the test controls. */
-function inFiles (t: Test, cert = certificate, key = certificateKey) {
+function inFiles (t: Test, cert = certificate, key = certificateKey, checkEveryMs = 3_600_000) {
   const dir = t.testdir({ 'c.pem': cert, 'k.pem': key })
   const [certFile, keyFile] = [join(dir, 'c.pem'), join(dir, 'k.pem')]
   const log: Array<Record<string, unknown>> = []
@@ -30,7 +30,7 @@ function inFiles (t: Test, cert = certificate, key = certificateKey) {
     policy,
     wallClockMs: () => clock.ms,
     log: pino({}, { write: line => log.push(JSON.parse(line)) }),
-    checkEveryMs: 3_600_000
+    checkEveryMs
   })
   served.watch(identity => reported.push(identity))
   t.teardown(() => {
@@ -149,29 +149,14 @@ t.test('varve does not start with a key of another certificate or with an encryp
 })
 
 t.test('checks run periodically, one at a time', async t => {
-  const dir = t.testdir({ 'c.pem': certificate, 'k.pem': certificateKey })
-  const served = new Certificate({
-    certFile: join(dir, 'c.pem'),
-    keyFile: join(dir, 'k.pem'),
-    policy,
-    wallClockMs: () => Date.parse(second.validFrom) + dayMs,
-    log: pino({ level: 'silent' }),
-    checkEveryMs: 5
-  })
-  t.teardown(() => {
-    served.close()
-  })
-  const reported: TlsIdentity[] = []
-  served.watch(identity => reported.push(identity))
-  writeFileSync(join(dir, 'k.pem'), renewedKey)
-  writeFileSync(join(dir, 'c.pem'), renewedCertificate)
-  await until(() => reported.length > 0, 'the mistake is reported')
+  const { served, reported, write } = inFiles(t, certificate, certificateKey, 5)
+  write(renewedCertificate, renewedKey)
+  await until(() => reported.length > 0, 'the renewal is reported')
   t.equal(reported.length, 1)
   served.close()
   // Waits for a check in flight, which would have read the old files.
   await served.check()
-  writeFileSync(join(dir, 'k.pem'), certificateKey)
-  writeFileSync(join(dir, 'c.pem'), certificate)
+  write(certificate, certificateKey)
   await Promise.all([served.check(), served.check(), served.check()])
   t.equal(reported.length, 1, 'three concurrent checks are one')
   await served.check()

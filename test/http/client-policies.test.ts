@@ -1,8 +1,7 @@
 import t, { type Test } from 'tap'
 import { sendRequest, type TestResponse, tableItemLookup } from '../support/client.js'
 import { startRedis } from '../support/redis-server.js'
-import { sendRaw, statusesIn } from '../support/raw.js'
-import { startCountingUpstream, respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
+import { startCountingUpstream, respondOk, startStubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 import { type TestVarve, varveAt, varveAtSandbox } from '../support/varve.js'
 

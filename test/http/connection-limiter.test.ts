@@ -1,13 +1,11 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { once } from 'node:events'
-import { connect, type Socket } from 'node:net'
-import { join } from 'node:path'
-import { connect as connectTls } from 'node:tls'
+import { connect } from 'node:net'
 import t, { type Test } from 'tap'
 import { configSchema } from '../../src/config/schema.js'
-import { certificate, certificateKey } from '../support/certificate.js'
 import { accelerateClientTimeouts } from '../support/accelerated-timeouts.js'
 import { respondOk, startStubUpstream } from '../support/stub-upstream.js'
+import { openRaw, tlsOf } from '../support/raw.js'
 import { until } from '../support/until.js'
 import { type TestVarve, varveAt } from '../support/varve.js'
 import { Deferred } from '../../src/workers/deferred.js'
@@ -17,46 +15,18 @@ const heldTarget = modules.replace('500', '600')
 const wire = (target: string): string => `GET ${target} HTTP/1.1\r\nHost: x\r\n\r\n`
 const cut = (reason: string): string => `varve_connections_cut_total{reason="${reason}"}`
 
-/** Connection of a client, and the text received on it. */
-interface Client {
-  readonly socket: Socket
-  readonly closed: Promise<unknown>
-  text: string
-  /** Sends a request and waits for the response. */
-  get(target: string): Promise<void>
-}
-
-function clientOf (t: Test, { url }: TestVarve, localAddress = '127.0.0.1'): Client {
-  const { hostname, port, protocol } = new URL(url)
-  const plain = connect({ host: hostname, port: Number(port), localAddress })
-  const socket = protocol === 'https:' ? connectTls({ socket: plain, rejectUnauthorized: false }) : plain
-  t.teardown(() => {
-    socket.destroy()
-  })
-  socket.on('error', () => {})
-  const closed = new Promise(resolve => {
-    socket.once('close', resolve)
-  })
-  const client: Client = {
-    socket,
-    closed,
-    text: '',
-    get: async target => {
-      client.text = ''
-      socket.write(wire(target))
-      await until(() => client.text.endsWith('[]'), 'a response comes')
-    }
+/** Opens a connection on which a test asks for one read after another. */
+function clientOf (t: Test, { url }: TestVarve, localAddress?: string) {
+  const client = openRaw(t, url, '', localAddress)
+  const get = async (target: string): Promise<void> => {
+    client.text = ''
+    client.socket.write(wire(target))
+    await until(() => client.text.endsWith('[]'), 'a response comes')
   }
-  socket.on('data', (chunk: Buffer) => {
-    client.text += chunk.toString('latin1')
-  })
-  return client
+  return Object.assign(client, { get })
 }
 
-function tlsOf (t: Test): { tls: { certFile: string, keyFile: string } } {
-  const dir = t.testdir({ 'c.pem': certificate, 'k.pem': certificateKey })
-  return { tls: { certFile: join(dir, 'c.pem'), keyFile: join(dir, 'k.pem') } }
-}
+type Client = ReturnType<typeof clientOf>
 
 async function idle (): Promise<void> {
   // Waits for more than one accelerated second.

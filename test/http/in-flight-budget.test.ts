@@ -1,7 +1,6 @@
-import { once } from 'node:events'
-import { connect, type Socket } from 'node:net'
-import t, { type Test } from 'tap'
+import t from 'tap'
 import { sendRequest } from '../support/client.js'
+import { openDeaf } from '../support/raw.js'
 import { respondOk, startStubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 import { type TestVarve, varveAt } from '../support/varve.js'
@@ -9,18 +8,6 @@ import { type TestVarve, varveAt } from '../support/varve.js'
 const mega = 1024 * 1024
 const large = (version: number): string => `/v1/accounts/0x1/modules?ledger_version=${version}`
 const small = (version: number): string => `/v1/accounts/0x5/modules?ledger_version=${version}`
-
-/** Sends a request on a connection of its own that reads nothing. */
-async function readNothing (t: Test, url: string, request: string, localAddress: string): Promise<Socket> {
-  const { hostname, port } = new URL(url)
-  const socket = connect({ host: hostname, port: Number(port), localAddress }).on('error', () => {}).pause()
-  t.teardown(() => {
-    socket.destroy()
-  })
-  await once(socket, 'connect')
-  socket.write(request)
-  return socket
-}
 
 const get = (target: string): string => `GET ${target} HTTP/1.1\r\nHost: x\r\n\r\n`
 const statusOf = async (varve: TestVarve, target: string, localAddress: string): Promise<string> => {
@@ -36,8 +23,8 @@ t.test('beyond the budget responses stream unstored, then misses get 503, and hi
   const varve = await varveAt(t, stub.url, { limits: { inFlightMb: 32 }, cache: { maxEntryMb: 16 } })
   const inFlight = async (): Promise<number> => await varve.metric('varve_in_flight_bytes') ?? 0
   for (let round = 0; round < 2; round++) await varve.get(small(500))
-  const slow = await readNothing(t, varve.url, get(large(501)), '127.0.0.2')
-  const second = await readNothing(t, varve.url, get(large(502)), '127.0.0.3')
+  const slow = await openDeaf(t, varve.url, get(large(501)), '127.0.0.2')
+  const second = await openDeaf(t, varve.url, get(large(502)), '127.0.0.3')
   await until(async () => await inFlight() >= 24 * mega, 'two responses are held')
   const third = sendRequest(varve.url, large(503), { localAddress: '127.0.0.4' })
   t.match(await third, { status: 200, headers: { 'cache-status': /detail=over_budget/ } })
@@ -52,7 +39,7 @@ t.test('beyond the budget responses stream unstored, then misses get 503, and hi
   const streams = await Promise.all(
     Array.from(
       { length: 64 },
-      async (_, nth) => await readNothing(t, varve.url, get(large(600 + nth)), `127.0.0.${10 + nth % 8}`)
+      async (_, nth) => await openDeaf(t, varve.url, get(large(600 + nth)), `127.0.0.${10 + nth % 8}`)
     )
   )
   await until(async () => await inFlight() >= 32 * mega, 'all bytes of the budget are in flight')
@@ -77,7 +64,7 @@ t.test('a client with half of the budget gets 503 while bytes are short, and oth
     respondOk(response, /0x0*5\//.test(request.url ?? '') ? '[]' : 'x'.repeat(12 * mega))
   })
   const varve = await varveAt(t, stub.url, { limits: { inFlightMb: 32 }, cache: { maxEntryMb: 16 } })
-  for (const version of [501, 502]) await readNothing(t, varve.url, get(large(version)), '127.0.0.2')
+  for (const version of [501, 502]) await openDeaf(t, varve.url, get(large(version)), '127.0.0.2')
   await until(async () => (await varve.metric('varve_in_flight_bytes') ?? 0) >= 24 * mega, 'one client holds 24 MB')
   t.equal(await statusOf(varve, small(503), '127.0.0.2'), '503 1')
   t.match(await statusOf(varve, small(504), '127.0.0.3'), /^200/)
@@ -111,7 +98,7 @@ t.test('request bodies take bytes until they are answered, chunked ones by their
     await until(async () => await inFlight() === 0, 'no bytes are in flight')
   }
   const header = 'POST /v1/transactions HTTP/1.1\r\nHost: x\r\nContent-Length: 1048576\r\n\r\n{'
-  for (let nth = 0; nth < 4; nth++) await readNothing(t, varve.url, header, `127.0.0.${2 + nth}`)
+  for (let nth = 0; nth < 4; nth++) await openDeaf(t, varve.url, header, `127.0.0.${2 + nth}`)
   await until(async () => await inFlight() === 4 * mega, 'bodies that never come take all bytes')
   t.match(await sendRequest(varve.url, '/v1/transactions', { body: Buffer.alloc(20_000) }), {
     status: 503,

@@ -1,6 +1,7 @@
 import t from 'tap'
 import { MergedRecentCounts } from '../../src/metrics/recent-counts.js'
 import { mergeReadiness, type WorkerStatus, mergeStatuses } from '../../src/http/merged-status.js'
+import { upstreamStatus } from '../support/status-fixtures.js'
 
 const recent = new MergedRecentCounts(() => 1_750_000_000_000).snapshot
 
@@ -8,51 +9,22 @@ const worker = (
   pid: number,
   version: number | undefined,
   degraded: string[] = [],
-  redis: 'off' | 'up' | 'down' = 'off'
+  redis: object = { state: 'off' }
 ): WorkerStatus => ({
+  ...healthyStatus(),
   pid,
   ready: version !== undefined,
   level: degraded.length > 0 ? 'amber' : 'green',
   degraded,
   conditions: degraded.map(text => ({ level: 'amber', text })),
-  draining: false,
-  follow: undefined,
   inFlight: { bytes: 10, maxBytes: 100 },
-  chain: { id: 4, generation: 1 },
   position: version === undefined
     ? undefined
-    : {
-      version: String(version),
-      oldestVersion: '0',
-      blockHeight: '1',
-      oldestBlockHeight: '0',
-      timestampUsec: '5',
-      ageMs: 1,
-      headAgeMs: 700 + pid
-    },
-  upstreams: [{
-    name: 'n',
-    state: 'up',
-    reason: undefined,
-    cordoned: false,
-    circuit: 'closed',
-    release: 'r',
-    version: String(version),
-    oldestVersion: '0',
-    lagVersions: '0',
-    lagSeconds: 0,
-    ageMs: 5,
-    latencyMs: 1,
-    p95Ms: undefined,
-    inFlight: pid,
-    waiting: 2,
-    streams: 1,
-    maxConcurrent: 8
-  }],
-  varve: { version: '1.2.3', docs: 'https://d.example/docs/', mode: 'serve', host: 'h', isSandbox: false },
-  tiers: { memory: { entries: pid, bytes: 100, maxBytes: 1000 }, disk: { state: 'off' }, redis: { state: redis } },
+    : { ...healthyStatus().position, version: String(version), headAgeMs: 700 + pid },
+  upstreams: [upstreamStatus('n', { inFlight: pid, waiting: 2, streams: 1, maxConcurrent: 8 })],
+  tiers: { memory: { entries: pid, bytes: 100, maxBytes: 1000 }, disk: { state: 'off' }, redis },
   recent
-})
+}) as unknown as WorkerStatus
 
 t.test('varve is ready if one worker is; each degradation and missing workers are reported once', async t => {
   t.same(mergeReadiness([worker(1, 9), worker(2, 8)], 2, false, recent), {
@@ -131,25 +103,11 @@ t.test('the size of a folder that workers share counts once, and the disk is dow
 })
 
 t.test('memory use is summed over workers, and Redis is down if it is down for one of them', async t => {
-  t.match(mergeStatuses([worker(1, 9), worker(2, 10)], 2, false, recent), {
-    varve: { version: '1.2.3' },
-    tiers: { memory: { entries: 3, bytes: 200, maxBytes: 2000 }, redis: { state: 'off' } }
-  })
-  t.match(mergeStatuses([worker(1, 9, [], 'up'), worker(2, 10, [], 'down')], 2, false, recent), {
-    tiers: { redis: { state: 'down' } }
-  })
-  t.match(mergeStatuses([worker(1, 9, [], 'up'), worker(2, 10, [], 'up')], 2, false, recent), {
-    tiers: { redis: { state: 'up' } }
-  })
-  const denied = {
-    ...worker(2, 10),
-    tiers: {
-      memory: { entries: 0, bytes: 0, maxBytes: 0 },
-      disk: { state: 'off' },
-      redis: { state: 'down', reason: 'authentication failed' }
-    }
-  } as const
-  t.match(mergeStatuses([worker(1, 9, [], 'up'), denied], 2, false, recent), {
-    tiers: { redis: { state: 'down', reason: 'authentication failed' } }
-  })
+  const [off, up, down] = [{ state: 'off' }, { state: 'up' }, { state: 'down', reason: 'authentication failed' }]
+  for (const [one, other, merged] of [[off, off, off], [up, up, up], [up, down, down]] as const) {
+    t.match(mergeStatuses([worker(1, 9, [], one), worker(2, 10, [], other)], 2, false, recent), {
+      varve: { version: '0.1.0' },
+      tiers: { memory: { entries: 3, bytes: 200, maxBytes: 2000 }, redis: merged }
+    })
+  }
 })

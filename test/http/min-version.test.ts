@@ -4,7 +4,7 @@ import { type Sandbox } from '#sandbox'
 import { sendRequest, type TestRequest, type TestResponse, tableItemLookup } from '../support/client.js'
 import { memoryHitStatus, cacheStatusHeader, storedMissStatus } from '../support/cache-status.js'
 import { startWithUpstreams } from '../support/multiple-upstreams.js'
-import { respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
+import { respondOk, startStubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 import { type TestVarve, varveAt, varveAtSandbox } from '../support/varve.js'
 

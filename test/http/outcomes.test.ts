@@ -65,22 +65,8 @@ t.test('header, access log and metric have the same outcome for varve\'s own res
   const neverRead = Number(sandbox.ledger.head.version) - 1
   await sandbox.close()
   await hasOneWord(t, varve, { target: modules(neverRead), status: 503, word: 'unavailable' })
-})
-
-t.test('a client over its limit is limited, and one without a key is rejected', async t => {
-  const limits = { client: { requestsPerSecond: 1, burst: 1 } }
-  const { varve } = await varveAtSandbox(t, unpruned, { log: { access: true }, limits })
-  const all = await Promise.all(Array.from({ length: 20 }, async (_, nth) => await varve.get(modules(5000 + nth))))
-  const limited = all.filter(({ status }) => status === 429)
-  t.ok(limited.length > 0)
-  const cacheStatus = 'varve; detail=limited'
-  for (const { headers } of limited) t.equal(headers[statusHeader], cacheStatus)
-  const logged = varve.log.filter(line => line['outcome'] === 'limited' && line['cacheStatus'] === cacheStatus)
-  t.equal(logged.length, limited.length)
-  t.equal(await varve.metric(seriesOf('account_modules', 'limited', 429)), limited.length)
-  t.equal(await varve.metric('varve_limited_total{by="address"}'), limited.length)
   const clients = { required: true, keys: [{ name: 'shop', key: 'k-shop-51', requestsPerSecond: null }] }
-  const closed = await varveAt(t, 'http://127.0.0.1:9', { log: { access: true }, clients })
+  const closed = await varveAt(t, sandbox.url, { ...config, clients })
   await hasOneWord(t, closed, { target: modules(5000), status: 401, word: 'rejected' })
 })
 

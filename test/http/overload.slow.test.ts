@@ -136,16 +136,6 @@ t.test('of 5,500 clients slow senders are cut off in ten seconds, and slow reade
   const p99 = times[Math.floor(times.length * 0.99)] ?? 0
   const series = await seriesOf(program)
   const cut = (reason: string): number => series.get(`varve_connections_cut_total{reason="${reason}"}`) ?? -1
-  t.comment(
-    `${times.length} hits, p50 ${times[times.length >> 1]?.toFixed(1)} ms, p99 ${
-      p99.toFixed(1)
-    } ms; ${misses.length} misses; memory ${Math.round(before)}, ${Math.round(withIdle)} with idle ones, ${
-      Math.round(most)
-    } MB at most; cut ${
-      ['head', 'body', 'stalled', 'pipelining', 'idle', 'connection_limit'].map(reason => `${reason} ${cut(reason)}`)
-        .join(', ')
-    }`
-  )
   t.same(nonHits, [], 'each read of a busy client was a hit')
   t.ok(times.length > 5000)
   t.ok(p99 < 3000, `p99 of ${p99} ms`)

@@ -1,16 +1,9 @@
 import { Agent } from 'node:http'
 import { createRequire } from 'node:module'
-import { connect } from 'node:net'
-import { join } from 'node:path'
-import { pino } from 'pino'
 import t from 'tap'
-import { publicApp } from '../../src/http/public-app.js'
 import { sendRequest, tableItemLookup } from '../support/client.js'
-import { certificate, certificateKey } from '../support/certificate.js'
-import { contextAt } from '../support/proxy-context.js'
-import { listenerContextOf } from '../support/listener-context.js'
-import { sendRaw, statusesIn } from '../support/raw.js'
-import { respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
+import { openDeaf, openRaw, sendRaw, statusesIn } from '../support/raw.js'
+import { respondOk, startHeldUpstream, stamps, startStubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 import { varveAt } from '../support/varve.js'
 import { Deferred } from '../../src/workers/deferred.js'
@@ -140,53 +133,30 @@ t.test('bytes after an invalid request are not even read while a response is pen
   t.teardown(() => {
     process.off('warning', warn)
   })
-  let respond = (): void => {}
-  const stub = await startStubUpstream(t, (_request, response) => {
-    respond = () => {
-      respondOk(response, '["due"]')
-    }
-  })
+  const { stub, next } = await startHeldUpstream(t)
   const varve = await varveAt(t, stub.url)
-  const { hostname, port } = new URL(varve.url)
-  const socket = connect(Number(port), hostname).setNoDelay(true)
-  let text = ''
-  socket.on('error', () => {}).on('data', chunk => {
-    text += String(chunk)
-  })
-  const closed = new Promise<void>(resolve => {
-    socket.once('close', () => {
-      resolve()
-    })
-  })
-  socket.write(`GET ${modules} HTTP/1.1\r\nHost: x\r\n\r\n\0\0`)
+  const client = openRaw(t, varve.url, `GET ${modules} HTTP/1.1\r\nHost: x\r\n\r\n\0\0`)
+  client.socket.setNoDelay(true)
   await until(() => stub.requests.length === 1, 'the fetch has started')
   for (let nth = 0; nth < 40; nth++) {
-    await new Promise<void>(resolve => {
-      socket.write('x', () => {
-        resolve()
-      })
-    })
+    await new Promise(resolve => client.socket.write('x', resolve))
     await varve.get('/v2/nowhere')
   }
-  respond()
-  await closed
-  t.match(text, /\["due"\]$/)
+  respondOk(await next(), '["due"]')
+  await client.closed
+  t.same(statusesIn(client.text), [200], 'the pending response, and no error in its place')
+  t.match(client.text, /\["due"\]$/)
   t.same(warnings, [])
 })
 
 t.test('a client that disconnects within its body counts as rejected', async t => {
   const stub = await startStubUpstream(t)
   const varve = await varveAt(t, stub.url)
-  const { hostname, port } = new URL(varve.url)
-  const socket = connect(Number(port), hostname)
-  await new Promise<void>(resolve => {
-    socket.write(
-      `POST ${table} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2000\r\n\r\n{`,
-      () => {
-        resolve()
-      }
-    )
-  })
+  const socket = await openDeaf(
+    t,
+    varve.url,
+    `POST ${table} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2000\r\n\r\n{`
+  )
   await varve.get(modules)
   socket.destroy()
   const series = 'varve_requests_total{endpoint="table_item",outcome="rejected",status="400"}'
@@ -348,24 +318,7 @@ t.test('the admin listener serves metrics, health and readiness, and rejects any
   t.match(await varve.get('/metrics'), { status: 404 }, 'metrics are served by the admin listener only')
   const { headers, body } = await sendRequest(varve.adminUrl, '/metrics')
   t.match(headers['content-type'], /text\/plain; version=0\.0\.4/)
-  for (
-    const series of [
-      'varve_not_stored_total{endpoint="table_item",reason="vetoed"} 0',
-      'varve_pruned_requests_total{endpoint="account_modules",answer="local"} 0',
-      'varve_stale_latest_total 0',
-      'varve_chain_resets_total 0',
-      'varve_request_duration_seconds_count{endpoint="other",outcome="rejected"} 1',
-      'varve_cache_evictions_total{tier="memory"} 0',
-      'varve_ledger_version 1000',
-      'varve_ledger_oldest_version 10',
-      'varve_ledger_block_height 100',
-      'varve_ledger_oldest_block_height 1',
-      'varve_upstream_up{upstream="node"} 1',
-      'varve_upstream_lag_versions{upstream="node"} 0',
-      'varve_upstream_oldest_version{upstream="node"} 10',
-      'varve_cache_bytes{tier="memory"} 0'
-    ]
-  ) t.ok(body.includes(series), series)
+  t.match(body, /\nvarve_ledger_version 1000\n/)
 })
 
 t.test('neither listener loads compilers of schemas, which would delay each start', async t => {

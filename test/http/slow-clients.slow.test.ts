@@ -1,10 +1,8 @@
 import { connect, type Socket } from 'node:net'
-import { join } from 'node:path'
 import { connect as connectTls } from 'node:tls'
 import t from 'tap'
-import { certificate, certificateKey } from '../support/certificate.js'
-import { sendRaw, statusesIn } from '../support/raw.js'
-import { respondOk, startStubUpstream } from '../support/stub-upstream.js'
+import { sendRaw, statusesIn, tlsOf } from '../support/raw.js'
+import { startStubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 import { varveAt } from '../support/varve.js'
 
@@ -60,8 +58,7 @@ t.test('a client that stops inside its request head gets a 408', together(), asy
 
 t.test('slow senders are cut off over TLS too, also within the handshake', together(), async t => {
   const stub = await startStubUpstream(t)
-  const dir = t.testdir({ 'c.pem': certificate, 'k.pem': certificateKey })
-  const varve = await varveAt(t, stub.url, { tls: { certFile: join(dir, 'c.pem'), keyFile: join(dir, 'k.pem') } })
+  const varve = await varveAt(t, stub.url, tlsOf(t))
   const { hostname, port } = new URL(varve.url)
   const started = performance.now()
   const secure = (): Socket => connectTls({ host: hostname, port: Number(port), rejectUnauthorized: false })

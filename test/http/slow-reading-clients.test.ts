@@ -1,10 +1,11 @@
 import { once } from 'node:events'
 import { createServer, type ServerResponse } from 'node:http'
-import { type AddressInfo, connect, type Socket } from 'node:net'
-import t, { type Test } from 'tap'
+import { type AddressInfo } from 'node:net'
+import t from 'tap'
 import { ConnectionLimiter } from '../../src/http/connection-limiter.js'
 import { accelerateClientTimeouts } from '../support/accelerated-timeouts.js'
 import { InFlightBytes } from '../../src/upstreams/in-flight-bytes.js'
+import { openDeaf } from '../support/raw.js'
 import { readSlowly } from '../support/slow-reader.js'
 import { respondOk, startStubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
@@ -14,16 +15,7 @@ const kilo = 1024
 const mega = 1024 * kilo
 const modules = '/v1/accounts/0x1/modules?ledger_version=500'
 
-async function sendRequestOn (t: Test, url: string, target: string): Promise<Socket> {
-  const { hostname, port } = new URL(url)
-  const socket = connect(Number(port), hostname).on('error', () => {})
-  t.teardown(() => {
-    socket.destroy()
-  })
-  await once(socket, 'connect')
-  socket.write(`GET ${target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`)
-  return socket
-}
+const get = (target: string): string => `GET ${target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`
 
 t.test('clients that read 150 and 32 KB a second receive a large response whole', async t => {
   // Reads a hundred times as fast, since varve's seconds last 10 ms.
@@ -33,7 +25,7 @@ t.test('clients that read 150 and 32 KB a second receive a large response whole'
   })
   const varve = await varveAt(t, stub.url)
   const read = async (rate: number): Promise<number> =>
-    await readSlowly(await sendRequestOn(t, varve.url, modules), rate * kilo)
+    await readSlowly(await openDeaf(t, varve.url, get(modules)), rate * kilo)
   const sizes = await Promise.all([150, 32].map(async rate => await read(rate * 100)))
   t.ok(sizes.every(size => size > 7.25 * mega), `${sizes.join(' and ')} bytes received`)
   t.equal(await varve.metric('varve_connections_cut_total{reason="stalled"}'), 0)
@@ -45,7 +37,7 @@ t.test('a client that reads nothing for 120 seconds is cut', async t => {
     respondOk(response, 'x'.repeat(7.25 * mega))
   })
   const varve = await varveAt(t, stub.url)
-  const socket = (await sendRequestOn(t, varve.url, modules)).pause()
+  const socket = await openDeaf(t, varve.url, get(modules))
   await until(
     async () => await varve.metric('varve_connections_cut_total{reason="stalled"}') === 1,
     'the stalled connection is cut'
@@ -80,7 +72,7 @@ t.test('if memory in flight is exceeded, the slowest client is cut and others re
     server.close()
   })
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-  const sockets = await Promise.all([1, 2, 3].map(async () => (await sendRequestOn(t, url, '/')).pause()))
+  const sockets = await Promise.all([1, 2, 3].map(async () => await openDeaf(t, url, get('/'))))
   await until(() => responses.length === 3, 'three responses are under way')
   for (let second = 1; second <= 6; second++) clients.tick()
   t.same(cuts, [], 'no client is judged yet')

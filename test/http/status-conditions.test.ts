@@ -1,6 +1,5 @@
 import t, { type Test } from 'tap'
-import { statusConditionsOf, levelOf, withTraffic } from '../../src/http/status-conditions.js'
-import { type StatusSources } from '../../src/http/status-sources.js'
+import { levelOf, withTraffic } from '../../src/http/status-conditions.js'
 import { recentFixture } from '../support/status-fixtures.js'
 import { sendRequest } from '../support/client.js'
 import { respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
@@ -172,83 +171,4 @@ t.test('errors of one in a hundred requests are red, fewer are amber, and old on
   t.equal(levelOf([]), 'green')
   t.equal(levelOf([amber]), 'amber')
   t.equal(levelOf([amber, { level: 'red', text: 'y' }]), 'red')
-})
-
-/** Builds what conditions read of an upstream that is up, in the middle of its history, and not busy. */
-function upstream (name: string, change: object = {}, limiter: object = {}): object {
-  return {
-    client: { name, limiter: { exhaustedLimit: undefined, queued: 3, streams: 16, maxConcurrent: 32, ...limiter } },
-    quarantineReason: undefined,
-    isUnknown: false,
-    isUp: true,
-    isCordoned: false,
-    health: { lastFailure: undefined, isBackingOff: false },
-    windowTracker: { ageMs: 0, stamped: { position: { head: { timestampUsec: 1_000_000_000n } } } },
-    maxLagSeconds: 60,
-    ...change
-  }
-}
-
-const late = { windowTracker: { ageMs: 0, stamped: { position: { head: { timestampUsec: 700_000_000n } } } } }
-const down = { isUp: false, health: { lastFailure: 'timeout', isBackingOff: false } }
-const quarantined = { isUp: false, quarantineReason: 'it is of another chain' }
-
-/** Lists level and words of a varve that is healthy but for a change. */
-function conditionsWith (upstreams: readonly object[], change: object = {}): string[] {
-  return statusConditionsOf({
-    tracker: { position: {} },
-    upstreamPool: { upstreams },
-    drain: { isDraining: false },
-    clients: { isFull: false },
-    loadShedder: { isShedding: false },
-    inFlight: { isExhausted: false },
-    info: () => ({ isSandbox: false }),
-    degradedTiers: () => [],
-    degradedCertificate: () => [],
-    ...change
-  } as unknown as StatusSources).map(({ level, text }) => `${level}: ${text}`)
-}
-
-t.test('each fault has its level: red where no upstream is usable, else amber', async t => {
-  const cacheOnly = 'red: serving cache only: no upstream is usable'
-  const healthy = [upstream('a'), upstream('b'), upstream('c')]
-  t.same(conditionsWith(healthy), [], 'green')
-  t.same(conditionsWith([upstream('a', down), upstream('b', down), upstream('c', quarantined)]), [
-    cacheOnly,
-    'amber: a is down: timeout',
-    'amber: b is down: timeout',
-    'amber: c is quarantined: it is of another chain'
-  ], '0 of 3 upstreams')
-  t.same(conditionsWith([upstream('a', { isCordoned: true }), upstream('b', down)]), [
-    cacheOnly,
-    'amber: b is down: timeout',
-    'amber: a is cordoned: it gets no reads until an operator uncordons it'
-  ], 'the last usable one is cordoned')
-  t.same(conditionsWith(healthy, { tracker: { position: undefined } }), ['red: no upstream has been reached yet'])
-  t.same(conditionsWith([upstream('a'), upstream('b', down)]), ['amber: b is down: timeout'])
-  t.same(conditionsWith([upstream('a'), upstream('b', quarantined)]), [
-    'amber: b is quarantined: it is of another chain'
-  ])
-  t.same(conditionsWith([upstream('a'), upstream('b', late), upstream('c', late)]), [
-    'amber: b lags by 300 s of ledger time',
-    'amber: c lags by 300 s of ledger time'
-  ], 'two upstreams five minutes behind')
-  t.same(conditionsWith([upstream('a', {}, { exhaustedLimit: 'maxConcurrent' })]), [
-    'amber: a has no free slot: 3 requests wait, 16 of 32 slots are held by streams'
-  ])
-  for (
-    const [change, words] of [
-      [{ degradedTiers: () => ['Redis unreachable'] }, 'Redis unreachable'],
-      [{ degradedCertificate: () => ['certificate expires in 3 days'] }, 'certificate expires in 3 days'],
-      [
-        { inFlight: { isExhausted: true } },
-        'limits.inFlightMb is used up: large responses are not stored, and ' +
-        'misses may be rejected'
-      ],
-      [{ info: () => ({ isSandbox: true }) }, 'sandbox'],
-      [{ drain: { isDraining: true } }, 'draining: open requests are finished, then varve ends'],
-      [{ loadShedder: { isShedding: true } }, 'overloaded: serving cached responses only'],
-      [{ clients: { isFull: true } }, 'connection limit reached: new clients replace idle ones or are closed']
-    ] as const
-  ) t.same(conditionsWith(healthy, change), [`amber: ${words}`])
 })

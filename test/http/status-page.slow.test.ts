@@ -1,13 +1,10 @@
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { type AddressInfo } from 'node:net'
-import { setTimeout as pause } from 'node:timers/promises'
 import { type BrowserContextOptions, type Page } from 'playwright-core'
 import t, { type Test } from 'tap'
-import { type RecentSnapshot } from '../../src/metrics/recent-counts.js'
 import { outcomeNames } from '../../src/proxy/outcomes.js'
 import { openPage, type OpenedPage, startChromium } from '../support/browser.js'
-import { sendRequest } from '../support/client.js'
 import { freePort } from '../support/free-port.js'
 import { startRedis } from '../support/redis-server.js'
 import { startSandboxNode, untilWritten } from '../support/replicas.js'
@@ -20,7 +17,7 @@ import {
   upstreamStatus,
   healthyStatus
 } from '../support/status-fixtures.js'
-import { stamps, startStubUpstream } from '../support/stub-upstream.js'
+import { startStubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 import { varveAt } from '../support/varve.js'
 
@@ -76,20 +73,8 @@ const states: Record<string, object> = {
     workers: []
   },
   'clients get errors': redStatus(),
-  draining: healthyStatus({
-    ready: false,
-    level: 'amber',
-    draining: true,
-    conditions: [{ level: 'amber', text: 'draining: open requests are finished, then varve ends' }]
-  }),
-  sandbox: healthyStatus({
-    varve: { version: '0.1.0', mode: 'serve', isSandbox: true },
-    upstreams: [upstreamStatus('sandbox')],
-    tiers: { memory: { entries: 0, bytes: 0, maxBytes: 268_435_456 }, redis: { state: 'off' } }
-  }),
   observing: healthyStatus({ varve: { version: '0.1.0', mode: 'observe', isSandbox: false } }),
   following: followingStatus(),
-  'following at the newest head': followingStatus({ mode: 'observe', lagSeconds: 0 }),
   'following stopped': followingStatus({
     state: 'stopped',
     reason: 'an audit found a wrong account_resource at the followed head',
@@ -97,9 +82,9 @@ const states: Record<string, object> = {
     lagSeconds: undefined
   }),
   'no traffic': healthyStatus({ recent: zero }),
-  'moving reads alone': healthyStatus({ recent: recentFixture(30, name => name === 'forwarded' ? 3 : 0) }),
-  'one request': healthyStatus({ recent: recentFixture(121, (name, at) => name === 'miss' && at === 60 ? 1 : 0) }),
-  workers: healthyStatus({
+  'draining workers': healthyStatus({
+    ready: false,
+    draining: true,
     workers: [{ pid: 4011, ready: true, degraded: [], version: '2894117203' }, {
       pid: 4012,
       ready: false,
@@ -116,13 +101,6 @@ const states: Record<string, object> = {
       upstreamStatus('dead', { state: 'down', reason: 'timeout', oldestVersion: '1', version: '300' }),
       upstreamStatus('cordoned', { cordoned: true, oldestVersion: '1', version: '300' })
     ]
-  }),
-  'twenty nodes': healthyStatus({
-    upstreams: Array.from(
-      { length: 20 },
-      (_, at) =>
-        upstreamStatus(`node-${at + 1}`, at % 3 === 0 ? { state: 'down', reason: 'refused', circuit: 'open' } : {})
-    )
   }),
   'numbers as large as they get': healthyStatus({
     position: {
@@ -162,22 +140,7 @@ const states: Record<string, object> = {
       ageMs: 'x'
     },
     upstreams: hostileTexts.map(text =>
-      upstreamStatus(text, {
-        state: text,
-        reason: text,
-        release: text,
-        version: text,
-        oldestVersion: text,
-        lagVersions: text,
-        latencyMs: text,
-        p95Ms: text,
-        inFlight: text,
-        waiting: text,
-        streams: text,
-        maxConcurrent: text,
-        lagSeconds: text,
-        ageMs: text
-      })
+      ({ ...Object.fromEntries(Object.keys(upstreamStatus('node')).map(name => [name, text])), cordoned: false })
     ),
     inFlight: { bytes: hostileTexts[0], maxBytes: null },
     follow: {
@@ -327,13 +290,6 @@ t.test('the page shows traffic live, and says when an upstream, Redis or varve s
   await untilText(page, '#verdict', /^varve is unreachable since \d\d:\d\d:\d\d: connection failed$/)
   await untilText(page, '#failure', /^For .*seconds?\. The data below is from before\./)
   t.match(await page.title(), /^varve: unreachable, .+, chain 4$/)
-  for (const width of [360, 640, 1280]) {
-    await page.setViewportSize({ width, height: 900 })
-    t.ok(
-      ((await page.locator('#condition').boundingBox())?.height ?? Infinity) < (width === 360 ? 200 : 120),
-      `the message fits at ${width}`
-    )
-  }
   t.equal(await textOf(page, '#version'), grown, 'the last known data is still shown')
   await varveAt(t, '', { upstreams: [{ name: 'n1', url: sandboxes[0]?.url ?? '' }] as never, admin: { listen: admin } })
   await untilText(page, '#verdict', /^varve is healthy$/)
@@ -400,31 +356,15 @@ t.test('the page words any status without invalid numbers, and runs or loads not
       ['#history', /Held by upstreams none/],
       ['#upstreams tbody tr:nth-child(3)', /quarantined it is of another chain unknown/]
     ],
-    draining: [['#verdict', /^varve is draining$/]],
     'no worker answers': [['#verdict', /^varve is not ready$/], ['#upstream-count', /^none$/], [
       '#no-upstreams',
       /./
     ], ['#tiers', /unknown/]],
-    sandbox: [['#upstream-note', /^the embedded sandbox, whose chain is made up$/], [
-      '#tiers',
-      /Memory 0 bytes of 256 MB 0 entries; 0 % full .* Redis off/
-    ]],
     observing: [['#about', /observe mode/], ['#hit-note', /^as it would be: /], ['#traffic-note', /Observe mode/], [
       '#varve',
       /Mode observe /
     ]],
-    following: [
-      [
-        '#follow',
-        /^Mode on State following every transaction .* Followed head 2,894,117,198 114 ms behind the newest head Fol/
-      ],
-      ['#follow', /Followed hits 17\d,\d{3} 3\d\.?\d? % of cacheable reads$/],
-      ['#hit-rate', /^9\d\.?\d? %$/],
-      ['#legend', /Followed hit 17\d,\d{3}/]
-    ],
-    'following at the newest head': [
-      ['#follow', /^Mode observe latest reads are forwarded and compared State .*the newest head .* none in this mode$/]
-    ],
+    following: [['#follow', /Mode on State following every transaction .*Followed hits 17\d,\d{3} 3\d\.?\d? % of cacheable reads$/]],
     'following stopped': [
       ['#follow', /State stopped an audit found a wrong account_resource at the followed head Followed head none Fol/]
     ],
@@ -432,22 +372,10 @@ t.test('the page words any status without invalid numbers, and runs or loads not
       '#traffic-note',
       /^No requests in the last 10 minutes/
     ]],
-    'moving reads alone': [['#hit-rate', /^no cacheable reads$/], [
-      '#hit-note',
-      /^only requests that are not cacheable since the start 2 minutes ago$/
-    ], [
-      '#traffic-note',
-      /^90 requests since the start 2 minutes ago/
-    ]],
-    'one request': [['#hit-rate', /^0 %$/], ['#rate', /^< 0\.1$/], ['#traffic-note', /^1 request in/]],
-    workers: [['#workers', /4011 ready 2,894,117,203 .*4012 not ready, 2 warnings unknown/]],
+    'draining workers': [['#verdict', /^varve is draining$/], ['#workers', /4011 ready 2,894,117,203 .*4012 not ready, 2 warnings unknown/]],
     'windows with a gap': [
       ['#history', /Held by upstreams 220 versions 80 versions that no usable upstream has/]
     ],
-    'twenty nodes': [['#upstream-count', /^13 of 20$/], [
-      '#upstream-note',
-      /^node-1 down, node-4 down, 5 more$/
-    ], ['#upstreams tbody tr:nth-child(20)', /node-20/]],
     'numbers as large as they get': [
       ['#version', /^18,446,744,073,709,551,615$/],
       ['#version-note', /by another varve/],
@@ -570,17 +498,7 @@ t.test('the keyboard reaches every control in reading order, with a visible focu
     'healthz',
     'metrics'
   ])
-  t.same(await walk('Shift+Tab', 9), [
-    'healthz',
-    'readyz',
-    'status.json',
-    'Every setting',
-    'Every metric',
-    'Runbooks of the alerts',
-    'Troubleshooting',
-    'What this page shows',
-    'The same as a table'
-  ])
+  t.equal((await walk('Shift+Tab', 9)).at(-1), 'The same as a table')
   await page.keyboard.press('Enter')
   t.equal(await page.locator('#minutes').isVisible(), true)
   t.equal((await page.locator('#minutes tbody tr').allInnerTexts()).length, 10)

@@ -10,7 +10,7 @@ import { accelerateClientTimeouts } from '../support/accelerated-timeouts.js'
 import { contextAt, readOfTarget } from '../support/proxy-context.js'
 import { sendRaw, statusesIn } from '../support/raw.js'
 import { respondOk, stamps, startHeldUpstream, startStubUpstream } from '../support/stub-upstream.js'
-import { varveAt, varveAtSandbox } from '../support/varve.js'
+import { varveAt } from '../support/varve.js'
 
 const mega = 1024 * 1024
 const modules = '/v1/accounts/0x1/modules?ledger_version=500'

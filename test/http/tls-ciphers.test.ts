@@ -3,7 +3,7 @@ import { connect, type SecureVersion } from 'node:tls'
 import t, { type Test } from 'tap'
 import { configSchema } from '../../src/config/schema.js'
 import { certificate, certificateKey, rsaCertificate, rsaKey } from '../support/certificate.js'
-import { respondOk, startStubUpstream } from '../support/stub-upstream.js'
+import { startStubUpstream } from '../support/stub-upstream.js'
 import { type TestVarve, varveAt } from '../support/varve.js'
 
 type Key = 'rsa' | 'ecdsa'

@@ -9,9 +9,10 @@ import { type ListenerContext, reportUnexpectedError } from '../../src/http/send
 import { sendRequest, type TestRequest } from '../support/client.js'
 import { contextAt } from '../support/proxy-context.js'
 import { listenerContextOf } from '../support/listener-context.js'
-import { respondOk, startStubUpstream } from '../support/stub-upstream.js'
+import { startStubUpstream } from '../support/stub-upstream.js'
 
 const modules = '/v1/accounts/0x1/modules?ledger_version=500'
+const traceId = '0af7651916cd43dd8448eb211c80319c'
 const boom = (): never => {
   throw new TypeError('unforeseen failure')
 }
@@ -37,6 +38,7 @@ async function broken (t: Test, change: (whole: ListenerContext, parts: ProxyCon
   return {
     url,
     unforeseen,
+    lastLine: () => JSON.parse(log.at(-1) ?? '{}') as object,
     get: async (target: string, options: TestRequest = {}) => await sendRequest(url, target, { agent, ...options }),
     counted: async () => Number(/^varve_unhandled_total\{kind="request"\} (\d+)$/m.exec(await metrics.text())?.[1])
   }
@@ -89,7 +91,7 @@ t.test('an error in any stage is a 500, a log line and a count, and the connecti
     }]
   ]
   for (const [stage, change, target, options] of stages) {
-    const { get, unforeseen, counted } = await broken(t, change)
+    const { get, unforeseen, counted, lastLine } = await broken(t, change)
     for (let round = 1; round <= 2; round++) {
       const got = await get(target, options)
       t.match(got, {
@@ -99,6 +101,8 @@ t.test('an error in any stage is a 500, a log line and a count, and the connecti
       }, stage)
       t.same([unforeseen(), await counted()], [round, round], stage)
     }
+    await get(target, { ...options, headers: { ...options?.headers, traceparent: `00-${traceId}-b7ad6b7169203331-01` } })
+    t.match(lastLine(), { id: /^req-/, traceId }, `${stage}: the line names the request and its trace`)
   }
 })
 

@@ -1,5 +1,56 @@
-import { connect } from 'node:net'
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import { join } from 'node:path'
 import { connect as connectTls } from 'node:tls'
+import { type Test } from 'tap'
+import { certificate, certificateKey } from './certificate.js'
+
+/** A connection of a client, and the text received on it. */
+export interface RawClient {
+  readonly socket: Socket
+  readonly closed: Promise<unknown>
+  text: string
+}
+
+/** Opens a connection that sends bytes and collects what it receives. */
+export function openRaw (t: Test, url: string, bytes: string | Buffer = '', localAddress?: string): RawClient {
+  const socket = connectTo(t, url, localAddress)
+  const client: RawClient = { socket, closed: new Promise(resolve => socket.once('close', resolve)), text: '' }
+  socket.on('data', (chunk: Buffer) => {
+    client.text += chunk.toString('latin1')
+  }).write(bytes)
+  return client
+}
+
+/** Opens a connection that sends bytes and reads nothing. */
+export async function openDeaf (
+  t: Test,
+  url: string,
+  bytes: string | Buffer,
+  localAddress?: string
+): Promise<Socket> {
+  const socket = connectTo(t, url, localAddress).pause()
+  await once(socket, 'connect')
+  socket.write(bytes)
+  return socket
+}
+
+// Connects over TLS to an https: address; ends the connection with the test.
+function connectTo (t: Test, url: string, localAddress: string | undefined): Socket {
+  const { hostname, port, protocol } = new URL(url)
+  const plain = connect({ host: hostname, port: Number(port), ...(localAddress !== undefined && { localAddress }) })
+  const socket = protocol === 'https:' ? connectTls({ socket: plain, rejectUnauthorized: false }) : plain
+  t.teardown(() => {
+    socket.destroy()
+  })
+  return socket.on('error', () => {})
+}
+
+/** Returns the configuration of a listener that speaks TLS. */
+export function tlsOf (t: Test): { tls: { certFile: string, keyFile: string } } {
+  const dir = t.testdir({ 'c.pem': certificate, 'k.pem': certificateKey })
+  return { tls: { certFile: join(dir, 'c.pem'), keyFile: join(dir, 'k.pem') } }
+}
 
 /** Sends raw bytes and returns everything received until the connection closes or `enough` matches. */
 export async function sendRaw (
