@@ -7,6 +7,7 @@ import { startSandboxNode } from '../support/replicas.js'
 import { openTlsConnection, subjectAt } from '../support/tls.js'
 import { until } from '../support/until.js'
 import { varveAt } from '../support/varve.js'
+import { quietConfig } from '../support/workers.js'
 
 // Allows for two checks of the files, 10 s apart, before a change is loaded.
 const soonMs = 40_000

@@ -4,11 +4,10 @@ import { connect } from 'node:net'
 import t, { type Test } from 'tap'
 import { configSchema } from '../../src/config/schema.js'
 import { accelerateClientTimeouts } from '../support/accelerated-timeouts.js'
-import { respondOk, startStubUpstream } from '../support/stub-upstream.js'
+import { startGatedUpstream } from '../support/stub-upstream.js'
 import { openRaw, tlsOf } from '../support/raw.js'
 import { until } from '../support/until.js'
 import { type TestVarve, varveAt } from '../support/varve.js'
-import { Deferred } from '../../src/workers/deferred.js'
 
 const modules = '/v1/accounts/0x1/modules?ledger_version=500'
 const heldTarget = modules.replace('500', '600')
@@ -33,22 +32,10 @@ async function idle (): Promise<void> {
   await pause(250)
 }
 
-async function startHoldingUpstream (t: Test): Promise<{ url: string, requests: string[], release: () => void }> {
-  const released = new Deferred<void>()
-  const stub = await startStubUpstream(t, (request, response) => {
-    if (request.url?.includes('600') === true) {
-      released.promise.then(() => {
-        respondOk(response, '[]')
-      }, () => {})
-    } else respondOk(response, '[]')
-  })
-  return { ...stub, release: () => { released.resolve() } }
-}
-
 for (const isSecure of [false, true]) {
   t.test(`at the limit the longest idle connection closes, or else the new one${isSecure ? ', over TLS' : ''}`, async t => {
     accelerateClientTimeouts(t, 60)
-    const upstream = await startHoldingUpstream(t)
+    const upstream = await startGatedUpstream(t, /600/)
     const tls = isSecure ? tlsOf(t) : {}
     const varve = await varveAt(t, upstream.url, {
       limits: { connections: 3 },
@@ -98,7 +85,7 @@ for (const isSecure of [false, true]) {
 
 for (const isSecure of [false, true]) {
   t.test(`a client keeps half of the connections while others come${isSecure ? ', over TLS' : ''}`, async t => {
-    const upstream = await startHoldingUpstream(t)
+    const upstream = await startGatedUpstream(t, /600/)
     const tls = isSecure ? tlsOf(t) : {}
     const varve = await varveAt(t, upstream.url, {
       limits: { connections: 4 },
@@ -133,7 +120,7 @@ for (const isSecure of [false, true]) {
 for (const isSecure of [false, true]) {
   t.test(`a lower connection limit closes exactly the surplus of idle connections${isSecure ? ', over TLS' : ''}`, async t => {
     accelerateClientTimeouts(t, 100, 2)
-    const upstream = await startHoldingUpstream(t)
+    const upstream = await startGatedUpstream(t, /600/)
     const tls = isSecure ? tlsOf(t) : {}
     const varve = await varveAt(t, upstream.url, tls)
     const clients = [clientOf(t, varve), clientOf(t, varve), clientOf(t, varve)]
@@ -156,7 +143,7 @@ for (const isSecure of [false, true]) {
 
 t.test('a connection that sends only blank lines is cut, though each line is activity', async t => {
   accelerateClientTimeouts(t, 10)
-  const upstream = await startHoldingUpstream(t)
+  const upstream = await startGatedUpstream(t, /600/)
   const varve = await varveAt(t, upstream.url)
   const client = clientOf(t, varve)
   await client.get(modules)
@@ -169,7 +156,7 @@ t.test('a connection that sends only blank lines is cut, though each line is act
 })
 
 t.test('plain HTTP or an aborted handshake on a TLS listener harms no other client', async t => {
-  const upstream = await startHoldingUpstream(t)
+  const upstream = await startGatedUpstream(t, /600/)
   const varve = await varveAt(t, upstream.url, { ...tlsOf(t), limits: { headerKb: 1 } })
   const { hostname, port } = new URL(varve.url)
   for (const text of [wire(modules), '\x16\x03\x01', '']) {

@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
 import { tableItemLookup } from '../support/client.js'
 import { sendRaw, statusesIn } from '../support/raw.js'
-import { respondOk, startStubUpstream } from '../support/stub-upstream.js'
+import { respondOk, startEmptyUpstream, startStubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 import { type TestVarve, varveAt } from '../support/varve.js'
 
@@ -43,7 +43,7 @@ const accessLines = (varve: TestVarve): Array<Record<string, unknown>> =>
 
 /** Starts an upstream that records the trace headers of each request. */
 async function startTraceCollector (t: Test): Promise<{ url: string, traces: () => string[][] }> {
-  const stub = await startStubUpstream(t)
+  const stub = await startEmptyUpstream(t)
   const tracesIn = (lines: string[]): string[] => lines.filter((_line, at) => /^trace/i.test(lines[at - at % 2] ?? ''))
   return { url: stub.url, traces: () => stub.rawHeaders.map(tracesIn) }
 }

@@ -3,9 +3,6 @@ import { type TestRequest, type TestResponse, tableItemLookup } from '../support
 import { until } from '../support/until.js'
 import { varveAtSandbox } from '../support/varve.js'
 
-const modules = '/v1/accounts/0x1/modules?ledger_version=500'
-const table = '/v1/tables/0xab/item?ledger_version=500'
-
 t.test('a response is the same from the router and the fast path, in every form a client may want', async t => {
   const { varve } = await varveAtSandbox(t, {}, { log: { access: true } })
   // Leading zeros make another request variant of the same read, unknown to the fast path.

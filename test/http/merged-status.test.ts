@@ -1,7 +1,7 @@
 import t from 'tap'
 import { MergedRecentCounts } from '../../src/metrics/recent-counts.js'
 import { mergeReadiness, type WorkerStatus, mergeStatuses } from '../../src/http/merged-status.js'
-import { upstreamStatus } from '../support/status-fixtures.js'
+import { healthyStatus, upstreamStatus } from '../support/status-fixtures.js'
 
 const recent = new MergedRecentCounts(() => 1_750_000_000_000).snapshot
 
@@ -10,21 +10,22 @@ const worker = (
   version: number | undefined,
   degraded: string[] = [],
   redis: object = { state: 'off' }
-): WorkerStatus => ({
-  ...healthyStatus(),
-  pid,
-  ready: version !== undefined,
-  level: degraded.length > 0 ? 'amber' : 'green',
-  degraded,
-  conditions: degraded.map(text => ({ level: 'amber', text })),
-  inFlight: { bytes: 10, maxBytes: 100 },
-  position: version === undefined
-    ? undefined
-    : { ...healthyStatus().position, version: String(version), headAgeMs: 700 + pid },
-  upstreams: [upstreamStatus('n', { inFlight: pid, waiting: 2, streams: 1, maxConcurrent: 8 })],
-  tiers: { memory: { entries: pid, bytes: 100, maxBytes: 1000 }, disk: { state: 'off' }, redis },
-  recent
-}) as unknown as WorkerStatus
+): WorkerStatus =>
+  ({
+    ...healthyStatus(),
+    pid,
+    ready: version !== undefined,
+    level: degraded.length > 0 ? 'amber' : 'green',
+    degraded,
+    conditions: degraded.map(text => ({ level: 'amber', text })),
+    inFlight: { bytes: 10, maxBytes: 100 },
+    position: version === undefined
+      ? undefined
+      : { ...healthyStatus().position, version: String(version), headAgeMs: 700 + pid },
+    upstreams: [upstreamStatus('n', { inFlight: pid, waiting: 2, streams: 1, maxConcurrent: 8 })],
+    tiers: { memory: { entries: pid, bytes: 100, maxBytes: 1000 }, disk: { state: 'off' }, redis },
+    recent
+  }) as unknown as WorkerStatus
 
 t.test('varve is ready if one worker is; each degradation and missing workers are reported once', async t => {
   t.same(mergeReadiness([worker(1, 9), worker(2, 8)], 2, false, recent), {

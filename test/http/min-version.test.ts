@@ -4,7 +4,7 @@ import { type Sandbox } from '#sandbox'
 import { sendRequest, type TestRequest, type TestResponse, tableItemLookup } from '../support/client.js'
 import { memoryHitStatus, cacheStatusHeader, storedMissStatus } from '../support/cache-status.js'
 import { startWithUpstreams } from '../support/multiple-upstreams.js'
-import { respondOk, startStubUpstream } from '../support/stub-upstream.js'
+import { respondOk, startEmptyUpstream, startStubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 import { type TestVarve, varveAt, varveAtSandbox } from '../support/varve.js'
 
@@ -106,7 +106,7 @@ t.test('any read waits for a version not reached yet, and no upstream receives t
     status: 200,
     headers: { [cacheStatusHeader]: memoryHitStatus }
   })
-  const upstream = await startStubUpstream(t)
+  const upstream = await startEmptyUpstream(t)
   const other = await varveAt(t, upstream.url)
   for (const read of [[modules], ['/v1/accounts/0x1'], [`${modules}?ledger_version=500`]] as Array<[string]>) {
     t.match(await atLeast(other, 1000n, read), { status: 200 })
@@ -215,7 +215,7 @@ t.test('a read with a minimum version is not coalesced with reads without it or 
 })
 
 t.test('an invalid or repeated minimum version is rejected for any read, but ignored for writes', async t => {
-  const upstream = await startStubUpstream(t)
+  const upstream = await startEmptyUpstream(t)
   const varve = await varveAt(t, upstream.url, { passThrough: 'all' })
   const posted = { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{}' }
   const view: [target: string, how: TestRequest] = ['/v1/view', {

@@ -7,7 +7,7 @@ import { ConnectionLimiter } from '../../src/http/connection-limiter.js'
 import { sendRequest } from '../support/client.js'
 import { accelerateClientTimeouts } from '../support/accelerated-timeouts.js'
 import { openDeaf, openRaw, sendRaw, tlsOf, statusesIn } from '../support/raw.js'
-import { respondOk, startStubUpstream, type StubUpstream } from '../support/stub-upstream.js'
+import { respondOk, stamps, startHeldUpstream, startStubUpstream, type StubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 import { varveAt } from '../support/varve.js'
 import { Deferred } from '../../src/workers/deferred.js'
@@ -42,7 +42,12 @@ async function nodeWithOneHeldRead (t: Test): Promise<{ stub: StubUpstream, rele
       } else respondOk(response, `"${length}"`)
     })
   })
-  return { stub, release: () => { released.resolve() } }
+  return {
+    stub,
+    release: () => {
+      released.resolve()
+    }
+  }
 }
 
 function post (length: number): string {
@@ -176,13 +181,10 @@ t.test('complete pipelined requests are answered before an incomplete one times 
 })
 
 t.test('a client that pipelines without end is cut', async t => {
-  const here = new Deferred<void>()
-  const stub = await startStubUpstream(t, () => {
-    here.resolve()
-  })
+  const { stub, next } = await startHeldUpstream(t)
   const varve = await varveAt(t, stub.url, { upstream: { timeoutMs: 60_000 } })
   const client = await openDeaf(t, varve.url, get(modules))
-  await here.promise
+  await next()
   const closed = once(client.resume(), 'close')
   client.write(get(modules).repeat(400))
   await closed

@@ -3,17 +3,23 @@ import { createRequire } from 'node:module'
 import t from 'tap'
 import { sendRequest, tableItemLookup } from '../support/client.js'
 import { openDeaf, openRaw, sendRaw, statusesIn } from '../support/raw.js'
-import { respondOk, startHeldUpstream, stamps, startStubUpstream } from '../support/stub-upstream.js'
+import {
+  respondOk,
+  stamps,
+  startEmptyUpstream,
+  startGatedUpstream,
+  startHeldUpstream,
+  startStubUpstream
+} from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 import { varveAt } from '../support/varve.js'
-import { Deferred } from '../../src/workers/deferred.js'
 
 const modules = '/v1/accounts/0x1/modules?ledger_version=500'
 const table = '/v1/tables/0xab/item?ledger_version=500'
 const shape = /^\{"message":".+","error_code":"[a-z_]+","vm_error_code":null\}$/
 
 t.test('an error by varve has the full node\'s format and a code of its specification, and counts', async t => {
-  const stub = await startStubUpstream(t)
+  const stub = await startEmptyUpstream(t)
   const varve = await varveAt(t, stub.url, { limits: { bodyKb: 1 } })
   const cases: [string, Parameters<typeof varve.get>[1], number, string][] = [
     ['/v1/accounts/0X1/modules', {}, 400, 'invalid_input'],
@@ -67,7 +73,7 @@ t.test('an error by varve has the full node\'s format and a code of its specific
 })
 
 t.test('bytes that are no HTTP request are rejected, and the connection is closed', async t => {
-  const stub = await startStubUpstream(t)
+  const stub = await startEmptyUpstream(t)
   const varve = await varveAt(t, stub.url)
   const bad: [string, number][] = [
     [`POST ${table} HTTP/1.1\r\nHost: x\r\nContent-Length: 6\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nG`, 400],
@@ -102,7 +108,7 @@ t.test('bytes that are no HTTP request are rejected, and the connection is close
 })
 
 t.test('a request with more headers than are read is rejected, rather than dropping some silently', async t => {
-  const stub = await startStubUpstream(t)
+  const stub = await startEmptyUpstream(t)
   const varve = await varveAt(t, stub.url)
   for (let round = 0; round < 3; round++) await varve.get(modules)
   const statusesOf = async (lines: number, last: string): Promise<number[]> =>
@@ -119,7 +125,7 @@ t.test('a request with more headers than are read is rejected, rather than dropp
 })
 
 t.test('an HTTP/1.0 client without a Host is served, and its connection closed', async t => {
-  const stub = await startStubUpstream(t)
+  const stub = await startEmptyUpstream(t)
   const varve = await varveAt(t, stub.url)
   t.match(await sendRaw(varve.url, `GET ${modules} HTTP/1.0\r\n\r\n`), /^HTTP\/1\.1 200 OK[^]*\[\]$/)
 })
@@ -150,7 +156,7 @@ t.test('bytes after an invalid request are not even read while a response is pen
 })
 
 t.test('a client that disconnects within its body counts as rejected', async t => {
-  const stub = await startStubUpstream(t)
+  const stub = await startEmptyUpstream(t)
   const varve = await varveAt(t, stub.url)
   const socket = await openDeaf(
     t,
@@ -164,14 +170,14 @@ t.test('a client that disconnects within its body counts as rejected', async t =
 })
 
 t.test('a method that an endpoint lacks is rejected with the list of its methods', async t => {
-  const stub = await startStubUpstream(t)
+  const stub = await startEmptyUpstream(t)
   const varve = await varveAt(t, stub.url)
   t.match(await varve.get(modules, { method: 'PUT' }), { status: 405, headers: { allow: 'GET, HEAD' } })
   t.match(await varve.get(table), { status: 405, headers: { allow: 'POST' } })
 })
 
 t.test('an unread body is not taken for the next request', async t => {
-  const stub = await startStubUpstream(t)
+  const stub = await startEmptyUpstream(t)
   const varve = await varveAt(t, stub.url)
   const smuggled = 'GET /v1/info HTTP/1.1\r\nHost: x\r\n\r\n'
   const text = await sendRaw(
@@ -221,22 +227,10 @@ t.test('nothing that a client sends reaches the upstream unless it is in the cac
 })
 
 t.test('a drain loses no request: it finishes, still answers new ones, then closes connections', async t => {
-  let arrived: () => void = () => {}
-  const released = new Deferred<void>()
-  const here = new Promise<void>(resolve => {
-    arrived = resolve
-  })
-  const stub = await startStubUpstream(t, (request, response) => {
-    if (request.url?.includes('500') === true) {
-      arrived()
-      released.promise.then(() => {
-        respondOk(response, '["slow"]')
-      }, () => {})
-    } else respondOk(response, '[]')
-  })
+  const stub = await startGatedUpstream(t, /500/)
   const varve = await varveAt(t, stub.url)
   const slow = varve.get(modules)
-  await here
+  await until(() => stub.requests.length > 0, 'a read waits for the upstream')
   const agent = new Agent({ keepAlive: true, maxSockets: 4 })
   await Promise.all(Array.from({ length: 4 }, async () => await sendRequest(varve.url, '/v1/info', { agent })))
   const stopping = varve.stop({ drainMs: 1000 })
@@ -251,27 +245,24 @@ t.test('a drain loses no request: it finishes, still answers new ones, then clos
     { status: 503, body: /draining/ },
     'it is no longer ready'
   )
-  released.resolve()
-  t.match(await slow, { status: 200, body: '["slow"]' })
+  stub.release()
+  t.match(await slow, { status: 200, body: '[]' })
   await stopping
   await t.rejects(varve.get('/v1/info'), { code: 'ECONNREFUSED' })
   agent.destroy()
 })
 
 t.test('a drain ends in time although an upstream hangs, and waiting clients get an error', async t => {
-  const here = new Deferred<void>()
-  const stub = await startStubUpstream(t, () => {
-    here.resolve()
-  })
+  const { stub, next } = await startHeldUpstream(t)
   const varve = await varveAt(t, stub.url, { upstream: { timeoutMs: 60_000 } })
   const pending = [modules, modules, '/v1/accounts/0x1/modules'].map(async target => await varve.get(target))
-  await here.promise
+  await next()
   const [responses] = await Promise.all([Promise.all(pending), varve.stop({ drainMs: 20, graceMs: 50 })])
   t.same(responses.map(({ status }) => status), [503, 503, 503])
 })
 
 t.test('access logs are written only if configured, and never contain credentials', async t => {
-  const stub = await startStubUpstream(t)
+  const stub = await startEmptyUpstream(t)
   const varve = await varveAt(t, stub.url, { log: { access: true } })
   await varve.get(modules, { headers: { authorization: 'Bearer mine' } })
   const line = varve.log.find(({ msg }) => msg === 'request completed')

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { sendRaw, statusesIn } from '../support/raw.js'
-import { respondOk, startStubUpstream } from '../support/stub-upstream.js'
+import { respondOk, startEmptyUpstream, startStubUpstream } from '../support/stub-upstream.js'
 import { varveAt } from '../support/varve.js'
 
 const modules = '/v1/accounts/0x1/modules?ledger_version=500'
@@ -30,7 +30,7 @@ t.test('a body may come in 16,384 chunks; one of more is rejected, and its conne
 })
 
 t.test('a chunked body of a GET is read and has no meaning; beyond 16 KB it is rejected', async t => {
-  const stub = await startStubUpstream(t)
+  const stub = await startEmptyUpstream(t)
   const varve = await varveAt(t, stub.url)
   for (let round = 0; round < 3; round++) {
     t.same(statusesIn(await sendRaw(varve.url, chunkedRequest(`GET ${modules}`, chunkOfOne))), [200, 200])
@@ -42,7 +42,7 @@ t.test('a chunked body of a GET is read and has no meaning; beyond 16 KB it is r
 })
 
 t.test('a response that does not wait for a chunked body ends its connection', async t => {
-  const stub = await startStubUpstream(t)
+  const stub = await startEmptyUpstream(t)
   const key = { name: 'team', key: 'a-long-enough-key', requestsPerSecond: null }
   const varve = await varveAt(t, stub.url, { clients: { required: true, keys: [key] } })
   const [unfinished = ''] = chunkedRequest('POST /v1/view', chunkOfOne).split('0\r\n')

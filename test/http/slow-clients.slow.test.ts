@@ -2,7 +2,7 @@ import { connect, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import t from 'tap'
 import { sendRaw, statusesIn, tlsOf } from '../support/raw.js'
-import { startStubUpstream } from '../support/stub-upstream.js'
+import { startEmptyUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 import { varveAt } from '../support/varve.js'
 
@@ -23,7 +23,7 @@ t.test(
   'clients that send head or body in pieces are cut off in ten seconds, others are served',
   together(),
   async t => {
-    const stub = await startStubUpstream(t)
+    const stub = await startEmptyUpstream(t)
     const varve = await varveAt(t, stub.url)
     const { hostname, port } = new URL(varve.url)
     const started = performance.now()
@@ -51,13 +51,13 @@ t.test(
 )
 
 t.test('a client that stops inside its request head gets a 408', together(), async t => {
-  const stub = await startStubUpstream(t)
+  const stub = await startEmptyUpstream(t)
   const varve = await varveAt(t, stub.url)
   t.same(statusesIn(await sendRaw(varve.url, 'GET /v1/info HTTP/1.1\r\nHost: x\r\nX: ')), [408])
 })
 
 t.test('slow senders are cut off over TLS too, also within the handshake', together(), async t => {
-  const stub = await startStubUpstream(t)
+  const stub = await startEmptyUpstream(t)
   const varve = await varveAt(t, stub.url, tlsOf(t))
   const { hostname, port } = new URL(varve.url)
   const started = performance.now()
@@ -84,7 +84,7 @@ t.test('slow senders are cut off over TLS too, also within the handshake', toget
 })
 
 t.test('a client that never closes its side is disconnected however it was slow', together(), async t => {
-  const stub = await startStubUpstream(t)
+  const stub = await startEmptyUpstream(t)
   const varve = await varveAt(t, stub.url, { limits: { bodyKb: 1 } })
   const { hostname, port } = new URL(varve.url)
   const post = 'POST /v1/tables/0x1/item HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n'

@@ -2,7 +2,7 @@ import t, { type Test } from 'tap'
 import { levelOf, withTraffic } from '../../src/http/status-conditions.js'
 import { recentFixture } from '../support/status-fixtures.js'
 import { sendRequest } from '../support/client.js'
-import { respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
+import { respondOk, stamps, startEmptyUpstream, startStubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 import { type TestVarve, varveAt } from '../support/varve.js'
 
@@ -106,7 +106,7 @@ t.test('a chain reset, which pages at once, is amber', async t => {
 })
 
 t.test('from 5 % on, rejected requests are amber with their usual cause', async t => {
-  const front = await startStubUpstream(t)
+  const front = await startEmptyUpstream(t)
   const varve = await varveAt(t, front.url, {
     limits: { client: { requestsPerSecond: 1, burst: 20, exemptHits: false } }
   })

@@ -17,7 +17,7 @@ import {
   upstreamStatus,
   healthyStatus
 } from '../support/status-fixtures.js'
-import { startStubUpstream } from '../support/stub-upstream.js'
+import { stamps, startStubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 import { varveAt } from '../support/varve.js'
 
@@ -139,9 +139,10 @@ const states: Record<string, object> = {
       timestampUsec: hostileTexts[0],
       ageMs: 'x'
     },
-    upstreams: hostileTexts.map(text =>
-      ({ ...Object.fromEntries(Object.keys(upstreamStatus('node')).map(name => [name, text])), cordoned: false })
-    ),
+    upstreams: hostileTexts.map(text => ({
+      ...Object.fromEntries(Object.keys(upstreamStatus('node')).map(name => [name, text])),
+      cordoned: false
+    })),
     inFlight: { bytes: hostileTexts[0], maxBytes: null },
     follow: {
       mode: hostileTexts[0],
@@ -364,7 +365,10 @@ t.test('the page words any status without invalid numbers, and runs or loads not
       '#varve',
       /Mode observe /
     ]],
-    following: [['#follow', /Mode on State following every transaction .*Followed hits 17\d,\d{3} 3\d\.?\d? % of cacheable reads$/]],
+    following: [[
+      '#follow',
+      /Mode on State following every transaction .*Followed hits 17\d,\d{3} 3\d\.?\d? % of cacheable reads$/
+    ]],
     'following stopped': [
       ['#follow', /State stopped an audit found a wrong account_resource at the followed head Followed head none Fol/]
     ],
@@ -372,7 +376,10 @@ t.test('the page words any status without invalid numbers, and runs or loads not
       '#traffic-note',
       /^No requests in the last 10 minutes/
     ]],
-    'draining workers': [['#verdict', /^varve is draining$/], ['#workers', /4011 ready 2,894,117,203 .*4012 not ready, 2 warnings unknown/]],
+    'draining workers': [['#verdict', /^varve is draining$/], [
+      '#workers',
+      /4011 ready 2,894,117,203 .*4012 not ready, 2 warnings unknown/
+    ]],
     'windows with a gap': [
       ['#history', /Held by upstreams 220 versions 80 versions that no usable upstream has/]
     ],

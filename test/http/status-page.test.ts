@@ -188,9 +188,15 @@ t.test('numbers, durations and foreign texts are formatted for people', async t 
     ['age', [...none, [999, 'less than a second'], [1000, '1 second'], [59_999, '59 seconds'], [60_000, '1 minute']]],
     ['age', [[7_200_000, '2 hours'], [3 * 86_400_000, '3 days']]],
     ['ago', [[0, 'just now'], [2000, '2 seconds ago']]],
-    ['bytes', [[undefined, unknown], [1023, '1,023 bytes'], [1536, '1.5 KB'], [1024 ** 2, '1 MB'], [1.5 * 1024 ** 3, '1.5 GB']]],
+    ['bytes', [[undefined, unknown], [1023, '1,023 bytes'], [1536, '1.5 KB'], [1024 ** 2, '1 MB'], [
+      1.5 * 1024 ** 3,
+      '1.5 GB'
+    ]]],
     ['dateOf', [['1748772901223344', '2025-06-01 10:15:01 UTC'], [most, undefined], ['x', undefined]]],
-    ['parseU64', [['7', 7n], [most, 18446744073709551615n], ['-7', undefined], ['', undefined], [undefined, undefined]]],
+    ['parseU64', [['7', 7n], [most, 18446744073709551615n], ['-7', undefined], ['', undefined], [
+      undefined,
+      undefined
+    ]]],
     ['short', [[long, `${'x'.repeat(120)}…`], [undefined, ''], [7, '7']]]
   ]
   const plain = (text: unknown): unknown => typeof text === 'string' ? text.replaceAll('\u00a0', ' ') : text
@@ -200,7 +206,14 @@ t.test('numbers, durations and foreign texts are formatted for people', async t 
     }
   }
   const percents = [[0, 0], [0, 5], [5, 5], [99_999, 100_000], [1, 100_000], [2, 3]]
-  t.same(percents.map(of => plain(words['percent']?.(...of))), [undefined, '0 %', '100 %', '99.9 %', '< 0.1 %', '66.6 %'])
+  t.same(percents.map(of => plain(words['percent']?.(...of))), [
+    undefined,
+    '0 %',
+    '100 %',
+    '99.9 %',
+    '< 0.1 %',
+    '66.6 %'
+  ])
   t.same([words['counted']?.(1, 'read'), words['counted']?.(2, 'thing is', 'things are')], ['1 read', '2 things are'])
   t.equal(words['short']?.('😀'.repeat(5000), 3), '😀😀😀…', 'no character is cut in two')
 })

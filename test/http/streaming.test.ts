@@ -9,7 +9,7 @@ import { tableItemLookup } from '../support/client.js'
 import { accelerateClientTimeouts } from '../support/accelerated-timeouts.js'
 import { contextAt, readOfTarget } from '../support/proxy-context.js'
 import { sendRaw, statusesIn } from '../support/raw.js'
-import { respondOk, stamps, startHeldUpstream, startStubUpstream } from '../support/stub-upstream.js'
+import { type HeldUpstream, respondOk, stamps, startHeldUpstream, startStubUpstream } from '../support/stub-upstream.js'
 import { varveAt } from '../support/varve.js'
 
 const mega = 1024 * 1024
@@ -34,7 +34,7 @@ function begin (response: ServerResponse, length: number | undefined, code = 200
 }
 
 /** Starts an upstream that holds back the last ten bytes of each response. */
-async function startUnfinishedUpstream (t: Test, isDeclared: boolean): ReturnType<typeof startHeldUpstream> {
+async function startUnfinishedUpstream (t: Test, isDeclared: boolean): Promise<HeldUpstream> {
   return await startHeldUpstream(t, response => {
     begin(response, isDeclared ? 2 * mega : undefined).write(bodyOf(2 * mega - 10), () => {})
   })

@@ -3,14 +3,14 @@ import { connect, type SecureVersion } from 'node:tls'
 import t, { type Test } from 'tap'
 import { configSchema } from '../../src/config/schema.js'
 import { certificate, certificateKey, rsaCertificate, rsaKey } from '../support/certificate.js'
-import { startStubUpstream } from '../support/stub-upstream.js'
+import { startEmptyUpstream } from '../support/stub-upstream.js'
 import { type TestVarve, varveAt } from '../support/varve.js'
 
 type Key = 'rsa' | 'ecdsa'
 type Tls = { readonly ciphers?: string, readonly minVersion?: 1.3 }
 
 async function over (t: Test, key: Key, tls: Tls = {}, more: object = {}): Promise<TestVarve> {
-  const stub = await startStubUpstream(t)
+  const stub = await startEmptyUpstream(t)
   const [cert, secret] = key === 'rsa' ? [rsaCertificate, rsaKey] : [certificate, certificateKey]
   const dir = t.testdir({ 'c.pem': cert, 'k.pem': secret })
   return await varveAt(t, stub.url, {

@@ -9,7 +9,7 @@ import { type ListenerContext, reportUnexpectedError } from '../../src/http/send
 import { sendRequest, type TestRequest } from '../support/client.js'
 import { contextAt } from '../support/proxy-context.js'
 import { listenerContextOf } from '../support/listener-context.js'
-import { startStubUpstream } from '../support/stub-upstream.js'
+import { startEmptyUpstream } from '../support/stub-upstream.js'
 
 const modules = '/v1/accounts/0x1/modules?ledger_version=500'
 const traceId = '0af7651916cd43dd8448eb211c80319c'
@@ -19,7 +19,7 @@ const boom = (): never => {
 
 /** Starts a public listener with one broken part; counts what it logs and reports. */
 async function broken (t: Test, change: (whole: ListenerContext, parts: ProxyContext) => ListenerContext) {
-  const stub = await startStubUpstream(t)
+  const stub = await startEmptyUpstream(t)
   const { context } = contextAt(t, stub.url)
   const log: string[] = []
   const metrics = new Metrics()
@@ -101,7 +101,10 @@ t.test('an error in any stage is a 500, a log line and a count, and the connecti
       }, stage)
       t.same([unforeseen(), await counted()], [round, round], stage)
     }
-    await get(target, { ...options, headers: { ...options?.headers, traceparent: `00-${traceId}-b7ad6b7169203331-01` } })
+    await get(target, {
+      ...options,
+      headers: { ...options?.headers, traceparent: `00-${traceId}-b7ad6b7169203331-01` }
+    })
     t.match(lastLine(), { id: /^req-/, traceId }, `${stage}: the line names the request and its trace`)
   }
 })

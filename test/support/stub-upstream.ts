@@ -7,6 +7,7 @@ import {
 } from 'node:http'
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
 import { type Test } from 'tap'
+import { Deferred } from '../../src/workers/deferred.js'
 
 /** Returns the seven position headers of a stub, with changes. */
 export function stamps (change: Record<string, string> = {}): Record<string, string> {
@@ -36,10 +37,10 @@ function isAnchorRead ({ url }: IncomingMessage): boolean {
   return url?.startsWith('/v1/blocks/by_height/') === true
 }
 
-/** Starts a scripted upstream over HTTP; by default it responds `[]`. It serves the index itself, without anchors. */
+/** Starts a scripted upstream over HTTP; it serves the index itself and has no blocks by height as anchors. */
 export async function startStubUpstream (
   t: Test,
-  respond: (request: IncomingMessage, response: ServerResponse, nth: number) => void = respondEmpty,
+  respond: (request: IncomingMessage, response: ServerResponse, nth: number) => void,
   index: RequestListener = respondToIndex
 ): Promise<StubUpstream> {
   const requests: string[] = []
@@ -54,11 +55,22 @@ export async function startStubUpstream (
   return { url: await listening(t, server), requests, rawHeaders }
 }
 
+/** Starts an upstream that responds with an empty list once it has read the request. */
+export async function startEmptyUpstream (t: Test): Promise<StubUpstream> {
+  return await startStubUpstream(t, respondEmpty)
+}
+
+/** An upstream whose responses a test completes, in the order of their requests. */
+export interface HeldUpstream {
+  readonly stub: StubUpstream
+  next(): Promise<ServerResponse>
+}
+
 /** Starts an upstream whose responses a test completes; `begin` sends what comes before. */
 export async function startHeldUpstream (
   t: Test,
   begin: (response: ServerResponse) => void = () => {}
-): Promise<{ stub: StubUpstream, next: () => Promise<ServerResponse> }> {
+): Promise<HeldUpstream> {
   const arrivals = new EventEmitter()
   const responses = on(arrivals, 'response')
   const stub = await startStubUpstream(t, (_request, response) => {
@@ -66,6 +78,23 @@ export async function startHeldUpstream (
     arrivals.emit('response', response)
   })
   return { stub, next: async () => (await responses.next()).value[0] as ServerResponse }
+}
+
+/** Starts an upstream that holds the responses of some targets until the test releases them. */
+export async function startGatedUpstream (t: Test, held = /./): Promise<StubUpstream & { release: () => void }> {
+  const released = new Deferred<void>()
+  const stub = await startStubUpstream(t, (request, response) => {
+    if (!held.test(request.url ?? '')) return respondEmpty(request, response)
+    released.promise.then(() => {
+      respondEmpty(request, response)
+    }, () => {})
+  })
+  return {
+    ...stub,
+    release: () => {
+      released.resolve()
+    }
+  }
 }
 
 /** Starts an upstream that never repeats a response, so that hits differ from fetches. */
