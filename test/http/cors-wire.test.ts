@@ -147,7 +147,7 @@ t.test('every response varies by Origin, and a page of another origin can read i
       ['/v1/%', {}, 400]
     ] as const
   ) await isReadable(t, varve, target, options, code)
-  t.same(varies(await varve.get(modules, { method: 'OPTIONS' })), ['origin'], 'no preflight')
+  t.ok(varies(await varve.get(modules, { method: 'OPTIONS' })).includes('origin'), 'no preflight')
   for (const bytes of ['nonsense\r\n\r\n', 'CONNECT a.example:443 HTTP/1.1\r\nHost: a\r\n\r\n']) {
     t.match(await sendRaw(varve.url, bytes), /\r\nVary: Origin\r\n/, bytes.slice(0, 20))
   }
