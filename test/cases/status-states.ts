@@ -4,6 +4,7 @@ import {
   healthyStatus,
   recentFixture,
   redStatus,
+  unheard,
   upstreamStatus
 } from '../support/status-fixtures.js'
 
@@ -19,16 +20,6 @@ const hostileTexts = [
   '\u0000\u001b[31m\r\n\t'
 ]
 const zero = recentFixture(121, () => 0)
-const unheard = {
-  state: 'unknown',
-  release: undefined,
-  version: undefined,
-  oldestVersion: undefined,
-  lagVersions: undefined,
-  latencyMs: undefined,
-  p95Ms: undefined,
-  inFlight: 0
-}
 const hugest = '18446744073709551615'
 
 /** Lists all states that the page may have to show, by name. */

@@ -110,6 +110,20 @@ export function upstreamStatus (name: string, change: object = {}): ProcessStatu
   }
 }
 
+/** What is known of an upstream that has not responded yet. */
+export const unheard = {
+  state: 'unknown',
+  ageMs: undefined,
+  lagSeconds: undefined,
+  release: undefined,
+  version: undefined,
+  oldestVersion: undefined,
+  lagVersions: undefined,
+  latencyMs: undefined,
+  p95Ms: undefined,
+  inFlight: 0
+}
+
 /** Returns the status of a healthy varve. */
 export function healthyStatus (change: object = {}): StatusFixture {
   return {
@@ -228,18 +242,7 @@ export function degradedStatus (): StatusFixture {
         oldestVersion: '2801442871'
       }),
       upstreamStatus('node-c', quarantined),
-      upstreamStatus('node-d', {
-        state: 'unknown',
-        ageMs: undefined,
-        lagSeconds: undefined,
-        release: undefined,
-        version: undefined,
-        oldestVersion: undefined,
-        lagVersions: undefined,
-        latencyMs: undefined,
-        p95Ms: undefined,
-        inFlight: 0
-      })
+      upstreamStatus('node-d', unheard)
     ],
     tiers: { memory: { entries: 112_204, bytes: 261_897_792, maxBytes: 268_435_456 }, redis: { state: 'down' } },
     recent: recentFixture(121, (name, at) => {
