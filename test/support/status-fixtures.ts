@@ -110,7 +110,7 @@ export function upstreamStatus (name: string, change: object = {}): ProcessStatu
   }
 }
 
-/** What is known of an upstream that has not responded yet. */
+/** Status of an upstream that has not responded yet. */
 export const unheard = {
   state: 'unknown',
   ageMs: undefined,
