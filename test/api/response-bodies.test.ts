@@ -32,28 +32,6 @@ t.test('a block head in JSON is read with its members in any order and with new 
   t.strictSame(readBlockSummary(Buffer.from(JSON.stringify(turned, null, 2)), 'json'), { ...head, counts: [1] })
 })
 
-t.test('members inside transactions are never read as the block head', async t => {
-  const transactions = [
-    { ...settled, first_version: '1', last_version: '2', block_height: '3', transactions: null },
-    { ...settled, payload: ['"first_version":"1"', '}],"last_version":"9"', '\\', '{"block_height":"0"}'] }
-  ]
-  t.strictSame(inJson({ transactions }), { ...head, counts: [2] })
-  const early = Object.fromEntries([['transactions', transactions], ...Object.entries(fields).slice(0, -1)])
-  t.strictSame(readBlockSummary(Buffer.from(JSON.stringify(early)), 'json'), { ...head, counts: [2] })
-})
-
-t.test('all transactions of a large block are counted', async t => {
-  const transactions = Array.from(
-    { length: 12_000 },
-    (_, index) => ({ ...settled, version: String(index), events: [{ data: '[{' }], hash: `0x${'cd'.repeat(300)}` })
-  )
-  t.strictSame(inJson({ last_version: '12099', transactions }), {
-    ...head,
-    last: 12_099n,
-    counts: [12_000]
-  })
-})
-
 t.test(`versions are exact over all of u64, in both representations (${seedTitle})`, async () => {
   check(fc.property(u64, u64, u64, (height, one, other) => {
     const [first, last] = one < other ? [one, other] : [other, one]
@@ -207,53 +185,6 @@ t.test('an event page is read with its first and last sequence numbers and versi
     { first: 5n, lowestVersion: 9007199254740993n },
     'members in any order'
   )
-})
-
-t.test('an empty page is a page', async t => {
-  t.strictSame(page(), {
-    stream: undefined,
-    count: 0,
-    first: undefined,
-    last: undefined,
-    isContiguous: true,
-    lowestVersion: undefined,
-    highestVersion: undefined
-  })
-  t.equal(readEventPageSummary(Buffer.from(' [ ] \n'))?.count, 0)
-})
-
-t.test('a page is contiguous if sequence numbers rise by one in one stream and versions never fall', async t => {
-  t.equal(page(event(5, 100), event(7, 101))?.isContiguous, false, 'a gap')
-  t.equal(page(event(5, 100), event(5, 101))?.isContiguous, false, 'a repetition')
-  t.equal(page(event(6, 100), event(5, 101))?.isContiguous, false, 'descending order')
-  t.equal(page(event(maxU64, 100), event(0, 101))?.isContiguous, false, 'past the highest number')
-  t.equal(page(event(2n ** 53n, 1), event(2n ** 53n + 1n, 1))?.isContiguous, true, 'doubles see no difference')
-  t.equal(page(event(2n ** 53n, 1), event(2n ** 53n, 1))?.isContiguous, false)
-  t.equal(
-    page(event(5, 100), event(6, 101, { guid: { ...guid, creation_number: '4' } }))?.isContiguous,
-    false,
-    'another stream'
-  )
-  t.equal(
-    page(event(5, 100), event(6, 101, { guid: { ...guid, account_address: '0x2' } }))?.isContiguous,
-    false,
-    'another account'
-  )
-  t.equal(
-    page(event(5, 100), event(6, 101, { guid: { account_address: '0x1', extra: [], creation_number: '3' } }))
-      ?.isContiguous,
-    true,
-    'the same guid with members in another order'
-  )
-  t.strictSame(page(event(5, 100), event(6, 120), event(7, 90), event(8, 110)), {
-    stream,
-    count: 4,
-    first: 5n,
-    last: 8n,
-    isContiguous: false,
-    lowestVersion: 90n,
-    highestVersion: 120n
-  }, 'versions that fall')
 })
 
 t.test('a page with a malformed event is not read', async t => {

@@ -18,10 +18,12 @@ import { UpstreamSoftwareReleases } from '../../src/upstreams/upstream-software-
 import { InFlightBytes } from '../../src/upstreams/in-flight-bytes.js'
 import { AuditSampler } from '../../src/proxy/audit-sampler.js'
 import { LocalInvalidator } from '../../src/proxy/local-invalidator.js'
-import { isShareable } from '../../src/proxy/outcomes.js'
-import { type ProxyContext } from '../../src/proxy/proxy-context.js'
+import { isShareable, type Outcome, outcomeNameOf } from '../../src/proxy/outcomes.js'
+import { serveRead } from '../../src/proxy/serve-read.js'
+import { type ProxyContext, type ProxySettings } from '../../src/proxy/proxy-context.js'
 import { PrunedErrorBuilder } from '../../src/api/pruned-error-builder.js'
 import { FailedRefreshes } from '../../src/proxy/failed-refreshes.js'
+import { type Sandbox, type SandboxOptions, startSandbox } from '#sandbox'
 import { type Read } from '../../src/api/read.js'
 import { matchEndpoint, readRequest } from '../../src/api/read-request.js'
 
@@ -135,6 +137,66 @@ export function contextAt (t: Test, url: string, clock = { ms: 0 }): { context: 
       }
     }
   }
+}
+
+/** The parts of a proxy whose chain is known; `serve` returns the name of the outcome and the body. */
+export async function resolvedContextAt (
+  t: Test,
+  url: string,
+  clock?: { ms: number }
+): Promise<{ context: ProxyContext, serve: (target?: string) => Promise<[string, string]> }> {
+  const { context } = contextAt(t, url, clock)
+  await context.resolveChain()
+  return {
+    context,
+    serve: async (target = '/v1/accounts/0x1/modules?ledger_version=500') => {
+      const outcome = await serveRead(context, readOfTarget(target))
+      return [outcomeNameOf(outcome), bodyOf(outcome)]
+    }
+  }
+}
+
+/** Parts of a proxy in front of an embedded node; the test controls growth and clock. */
+export interface ContextAtSandbox {
+  readonly sandbox: Sandbox
+  readonly parts: ProxyContext
+  readonly clock: { ms: number }
+  /** Results that were counted: reasons not to store, stale and pruned reads. */
+  readonly reported: string[]
+  get(target: string): Promise<Outcome>
+}
+
+/** Starts an embedded node and the parts of a proxy in front of it, without listeners. */
+export async function contextAtSandbox (
+  t: Test,
+  options: SandboxOptions = {},
+  settings: Partial<ProxySettings> = {}
+): Promise<ContextAtSandbox> {
+  const sandbox = await startSandbox({ blockMs: 0, ...options })
+  t.teardown(async () => {
+    await sandbox.close()
+  })
+  const clock = { ms: 0 }
+  const reported: string[] = []
+  const made = contextAt(t, sandbox.url, clock).context
+  const parts: ProxyContext = {
+    ...made,
+    metrics: {
+      ...made.metrics,
+      notStored: (_endpoint, reason) => reported.push(reason),
+      staleLatest: () => reported.push('stale'),
+      pruned: (_endpoint, by) => reported.push(`pruned by ${by}`)
+    },
+    settings: { ...made.settings, ...settings }
+  }
+  await parts.resolveChain()
+  sandbox.requests.reset()
+  return { sandbox, parts, clock, reported, get: async target => await serveRead(parts, readOfTarget(target)) }
+}
+
+/** Returns the body that an outcome sends. */
+export function bodyOf (outcome: Outcome): string {
+  return ('entry' in outcome ? outcome.entry : outcome.fetched.response).body.toString()
 }
 
 /** Returns the canonical read of a GET. */

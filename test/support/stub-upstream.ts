@@ -23,6 +23,15 @@ export function stamps (change: Record<string, string> = {}): Record<string, str
   }
 }
 
+/** Returns the position headers of a head; a stub's default head is 1000. */
+export function headAt (version: number): Record<string, string> {
+  return {
+    'x-aptos-ledger-version': String(version),
+    'x-aptos-ledger-timestampusec': String(version * 1000),
+    'x-aptos-block-height': String(Math.floor(version / 10))
+  }
+}
+
 /** A scripted upstream that counts requests. */
 export interface StubUpstream {
   readonly url: string
@@ -104,6 +113,59 @@ export async function startCountingUpstream (t: Test): Promise<StubUpstream & { 
     respondOk(response, `[${nth}]`)
   })
   return { ...upstream, reads: () => upstream.requests.length }
+}
+
+/** Starts an upstream whose responses the test sends: `next` waits for a request and returns its response. */
+export async function startHeldUpstream (t: Test): Promise<StubUpstream & { next: () => Promise<ServerResponse> }> {
+  const waiting: ServerResponse[] = []
+  let onArrived = (): void => {}
+  const stub = await startStubUpstream(t, (request, response) => {
+    request.resume()
+    waiting.push(response)
+    onArrived()
+  })
+  return {
+    ...stub,
+    next: async () => {
+      for (;;) {
+        const response = waiting.shift()
+        if (response !== undefined) return response
+        await new Promise<void>(resolve => {
+          onArrived = resolve
+        })
+      }
+    }
+  }
+}
+
+/** State of an upstream; a test may change it at any time. */
+export interface UpstreamState {
+  release: string
+  /** Changes of the position headers. */
+  stamps: Record<string, string>
+  respond: (response: ServerResponse, nth: number) => void
+}
+
+/** Starts an upstream that the test changes; each response to a read is another one, unless the test says so. */
+export async function startChangingUpstream (
+  t: Test,
+  change: Partial<UpstreamState> = {}
+): Promise<StubUpstream & { state: UpstreamState }> {
+  const state: UpstreamState = {
+    release: 'aaaa',
+    stamps: {},
+    respond: (response, nth) => {
+      respondOk(response, `[${nth}]`, state.stamps)
+    },
+    ...change
+  }
+  const stub = await startStubUpstream(t, (request, response, nth) => {
+    request.resume()
+    state.respond(response, nth)
+  }, (_request, response) => {
+    respondOk(response, JSON.stringify({ git_hash: state.release }), state.stamps)
+  })
+  return { ...stub, state }
 }
 
 /** Starts a scripted upstream with raw bytes as responses, one per connection. */
