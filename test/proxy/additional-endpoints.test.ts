@@ -3,7 +3,7 @@ import { sendRequest, type TestRequest } from '../support/client.js'
 import { startRedis } from '../support/redis-server.js'
 import { untilWritten } from '../support/replicas.js'
 import { memoryHitStatus, redisHitStatus, cacheStatusHeader, storedMissStatus } from '../support/cache-status.js'
-import { respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
+import { respondOk, stamps, startHeldUpstream, startStubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 import { varveAt, varveAtSandbox } from '../support/varve.js'
 
@@ -136,31 +136,17 @@ t.test('a transaction is stored by hash once committed; a pending or unknown one
 })
 
 t.test('a read coalesced with a pending transaction gets a response newer than its request', async t => {
-  const pendingResponses: Array<() => void> = []
   const hash = `0x${'ab'.repeat(32)}`
-  const upstream = await startStubUpstream(t, (_request, response, nth) => {
-    pendingResponses.push(() => {
-      respondOk(
-        response,
-        nth === 1
-          ? `{"hash":"${hash}","type":"pending_transaction"}`
-          : `{"version":"900","hash":"${hash}","type":"user_transaction"}`
-      )
-    })
-  })
+  const upstream = await startHeldUpstream(t)
   const varve = await varveAt(t, upstream.url)
   const first = varve.get(`/v1/transactions/by_hash/${hash}`)
-  const release = async (count: number): Promise<void> => {
-    while (pendingResponses.length < count) await new Promise(setImmediate)
-    for (const respond of pendingResponses.splice(0)) respond()
-  }
-  while (pendingResponses.length < 1) await new Promise(setImmediate)
+  const early = await upstream.next()
   const second = varve.get(`/v1/transactions/by_hash/${hash}`)
   // The second read has joined by then.
   await varve.get('/none')
-  await release(1)
+  respondOk(early, `{"hash":"${hash}","type":"pending_transaction"}`)
   t.match((await first).body, /pending_transaction/)
-  await release(1)
+  respondOk(await upstream.next(), `{"version":"900","hash":"${hash}","type":"user_transaction"}`)
   t.match((await second).body, /user_transaction/, 'the first response may predate the second request')
 })
 

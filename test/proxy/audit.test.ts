@@ -16,6 +16,10 @@ import { until } from '../support/until.js'
 const modules = '/v1/accounts/0x1/modules?ledger_version=500'
 type Script = (response: ServerResponse, request: IncomingMessage) => void
 
+const ok = (body: string, headers?: Record<string, string>): Script => response => {
+  respondOk(response, body, headers)
+}
+
 interface Audited {
   readonly parts: ProxyContext
   readonly results: AuditResult[]
@@ -29,9 +33,7 @@ interface Audited {
 /** Stores one read and audits every hit on it. */
 async function audited (
   t: Test,
-  first: Script = response => {
-    respondOk(response, '[1]')
-  },
+  first: Script = ok('[1]'),
   read = readOfTarget(modules),
   settings: Partial<ProxySettings> = {}
 ): Promise<Audited> {
@@ -86,12 +88,7 @@ const error = (code: string): string => JSON.stringify({ message: 'no', error_co
 
 t.test('an equal response counts as equal for every kind of hit, and the entry stays', async t => {
   const { afterHit, parts, results, differences } = await audited(t)
-  t.equal(
-    await afterHit(response => {
-      respondOk(response, '[1]')
-    }),
-    'equal'
-  )
+  t.equal(await afterHit(ok('[1]')), 'equal')
   const variantEntry = new ParsedRequest(readOfTarget(modules))
   serveFromMemory(parts, variantEntry)
   await until(() => results.length === 2, 'a hit at hand')
@@ -99,43 +96,61 @@ t.test('an equal response counts as equal for every kind of hit, and the entry s
   t.same(differences, [])
 })
 
-t.test('an entry that is evicted during its audit still counts as equal', async t => {
-  const { afterHit, parts } = await audited(t)
-  t.equal(
-    await afterHit(response => {
-      parts.memory.clear()
-      respondOk(response, '[1]')
-    }),
-    'equal'
-  )
-})
-
-t.test('an entry that is purged or replaced during its audit is not invalidated again', async t => {
-  const changes: Array<[what: string, change: (parts: ProxyContext) => void]> = [
-    ['purged', ({ invalidator, tracker }) => {
-      invalidator.invalidate(invalidationOfRead(readOfTarget(modules), tracker.chain ?? { id: 0, generation: 0 }))
-        .catch(t.fail)
-    }],
-    ['replaced', parts => {
-      const { entry } = serveFromMemory(
-        { ...parts, settings: { ...parts.settings, auditShare: 0 } },
-        new ParsedRequest(readOfTarget(modules))
-      ) as { entry: Entry }
-      parts.memory.put(makeEntry({ ...entry, body: Buffer.from('[2]'), validity: undefined }))
-    }]
+t.test('an entry that changes during its audit is not invalidated again', async t => {
+  const read = readOfTarget(modules)
+  type Row = readonly [what: string, change: (parts: ProxyContext) => void, body: string, AuditResult, entries: number]
+  const rows: readonly Row[] = [
+    [
+      'evicted',
+      parts => {
+        parts.memory.clear()
+      },
+      '[1]',
+      'equal',
+      0
+    ],
+    [
+      'purged',
+      ({ invalidator, tracker }) => {
+        invalidator.invalidate(invalidationOfRead(read, tracker.chain ?? { id: 0, generation: 0 })).catch(t.fail)
+      },
+      '[2]',
+      'unavailable',
+      0
+    ],
+    [
+      'replaced',
+      parts => {
+        const unaudited = { ...parts, settings: { ...parts.settings, auditShare: 0 } }
+        const { entry } = serveFromMemory(unaudited, new ParsedRequest(read)) as { entry: Entry }
+        parts.memory.put(makeEntry({ ...entry, body: Buffer.from('[2]'), validity: undefined }))
+      },
+      '[2]',
+      'unavailable',
+      1
+    ],
+    [
+      'of a chain that was reset',
+      ({ tracker }) => {
+        tracker.setChain({ id: tracker.chainId ?? 0, generation: 7 }, undefined, true)
+      },
+      '[2]',
+      'unavailable',
+      1
+    ]
   ]
-  for (const [what, change] of changes) {
+  for (const [what, change, body, result, entries] of rows) {
     const { afterHit, parts, differences } = await audited(t)
     t.equal(
       await afterHit(response => {
         change(parts)
-        respondOk(response, '[2]')
+        respondOk(response, body)
       }),
-      'unavailable',
+      result,
       what
     )
     t.same(differences, [], what)
-    t.equal(parts.memory.entries, what === 'replaced' ? 1 : 0)
+    t.equal(parts.memory.entries, entries, what)
   }
 })
 
@@ -143,33 +158,25 @@ t.test('the audit compares every part of a response and invalidates what differs
   const cases: Array<[what: string, then: Script, where: string, result: AuditResult]> = [
     [
       'another body',
-      response => {
-        respondOk(response, '[2]')
-      },
+      ok('[2]'),
       'body',
       'different'
     ],
     [
       'a cursor that was not there',
-      response => {
-        respondOk(response, '[1]', { 'x-aptos-cursor': '00ab' })
-      },
+      ok('[1]', { 'x-aptos-cursor': '00ab' }),
       'cursor',
       'different'
     ],
     [
       'the same type written differently',
-      response => {
-        respondOk(response, '[1]', { 'content-type': 'application/json' })
-      },
+      ok('[1]', { 'content-type': 'application/json' }),
       'content-type',
       'rendering'
     ],
     [
       'a listing that is cut and does not say where it goes on',
-      response => {
-        respondOk(response, '[1,2]')
-      },
+      ok('[1,2]'),
       'body',
       'different'
     ]
@@ -183,27 +190,14 @@ t.test('the audit compares every part of a response and invalidates what differs
 })
 
 t.test('an equal cursor is no difference, another cursor is one', async t => {
-  const { afterHit } = await audited(t, response => {
-    respondOk(response, '[1]', { 'x-aptos-cursor': '00ab' })
-  })
-  t.equal(
-    await afterHit(response => {
-      respondOk(response, '[1]', { 'x-aptos-cursor': '00ab' })
-    }),
-    'equal'
-  )
-  t.equal(
-    await afterHit(response => {
-      respondOk(response, '[1]', { 'x-aptos-cursor': '00ac' })
-    }),
-    'different'
-  )
+  const { afterHit } = await audited(t, ok('[1]', { 'x-aptos-cursor': '00ab' }))
+  t.equal(await afterHit(ok('[1]', { 'x-aptos-cursor': '00ab' })), 'equal')
+  t.equal(await afterHit(ok('[1]', { 'x-aptos-cursor': '00ac' })), 'different')
 })
 
 t.test('BCS is audited against other releases too, whose cursors may be encoded differently', async t => {
-  const page = (cursor: string): Script => response => {
-    respondOk(response, 'bytes', { 'content-type': 'application/x-bcs', 'x-aptos-cursor': cursor })
-  }
+  const page = (cursor: string): Script =>
+    ok('bytes', { 'content-type': 'application/x-bcs', 'x-aptos-cursor': cursor })
   const { afterHit, upgrade } = await audited(t, page('00ab'), { ...readOfTarget(modules), accept: 'bcs' })
   await upgrade()
   t.equal(await afterHit(page('00ab')), 'equal')
@@ -228,15 +222,9 @@ t.test('a response that does not concern stored history invalidates nothing', as
     ['one that has too much to do', respond(429, '')],
     ['an error with status 200', respond(200, error('internal_error'), {})],
     ['a page of a gateway', respond(200, '<html>', { ...stamps(), 'content-type': 'text/html' })],
-    ['a response that is too large to store', response => {
-      respondOk(response, JSON.stringify('x'.repeat(2e6)))
-    }],
-    ['a response that must not be stored', response => {
-      respondOk(response, '[2]', { 'cache-control': 'no-store' })
-    }],
-    ['a version that is behind its window', response => {
-      respondOk(response, '[2]', { 'x-aptos-ledger-oldest-version': '501' })
-    }],
+    ['a response that is too large to store', ok(JSON.stringify('x'.repeat(2e6)))],
+    ['a response that must not be stored', ok('[2]', { 'cache-control': 'no-store' })],
+    ['a version that is behind its window', ok('[2]', { 'x-aptos-ledger-oldest-version': '501' })],
     ['nothing', response => {
       response.destroy()
     }]
@@ -253,12 +241,7 @@ t.test('an entry that differs from what was stored is different, whatever a rele
   const variantEntry = new ParsedRequest(readOfTarget(modules))
   const { entry } = serveFromMemory(parts, variantEntry) as { entry: Entry }
   entry.body.write('[1]'.replace('1', '9'))
-  t.equal(
-    await afterHit(response => {
-      respondOk(response, '[9,1]')
-    }),
-    'different'
-  )
+  t.equal(await afterHit(ok('[9,1]')), 'different')
   t.match(differences.at(-1), { part: 'body' })
 })
 
@@ -268,22 +251,12 @@ t.test('a micro-cached state is audited at its version; other micro-cached respo
     stateMs: 1000,
     promoteLatest: false
   })
-  t.equal(
-    await afterHit(response => {
-      respondOk(response, '[1]')
-    }),
-    'equal'
-  )
+  t.equal(await afterHit(ok('[1]')), 'equal')
   t.match(requests.at(-1), /modules\?ledger_version=1000$/)
   auditRepeatedHit(parts, pinTo(parts.tracker.chain ?? { id: 0, generation: 0 }, latest))
   await until(() => results.length === 2, '2 audits are over')
   t.same(results, ['equal', 'equal'])
-  t.equal(
-    await afterHit(response => {
-      respondOk(response, '[2]')
-    }),
-    'different'
-  )
+  t.equal(await afterHit(ok('[2]')), 'different')
   t.match(differences, [{ reads: [{ ledgerVersion: 1000n }, { ledgerVersion: undefined }] }])
   t.equal(parts.memory.entries, 0)
   for (
@@ -305,17 +278,6 @@ t.test('a micro-cached state is audited at its version; other micro-cached respo
     }
     t.equal(draws, 0, target)
   }
-})
-
-t.test('a chain reset during an audit leaves nothing to compare', async t => {
-  const { afterHit, parts } = await audited(t)
-  t.equal(
-    await afterHit(response => {
-      parts.tracker.setChain({ id: parts.tracker.chainId ?? 0, generation: 7 }, undefined, true)
-      respondOk(response, '[2]')
-    }),
-    'unavailable'
-  )
 })
 
 t.test('an audit of a gone entry, an unknown chain or a read without version compares nothing', async t => {
@@ -343,9 +305,7 @@ t.test('an event page is audited by its start, and a path that changes streams i
       type: '0x1::a::B',
       data
     })
-  const page = (data: unknown): Script => response => {
-    respondOk(response, `[${event(5, data)},${event(6, 'b')}]`)
-  }
+  const page = (data: unknown): Script => ok(`[${event(5, data)},${event(6, 'b')}]`)
   const events = readOfTarget('/v1/accounts/0x1/events/0x1::a::B/c?start=5&limit=2')
   const { afterHit, differences, parts } = await audited(t, page('a'), events)
   t.equal(await afterHit(page('a')), 'equal')

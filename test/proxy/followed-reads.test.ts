@@ -1,7 +1,6 @@
 import { type ServerResponse } from 'node:http'
 import t, { type Test } from 'tap'
-import { matchEndpoint, readRequest } from '../../src/api/read-request.js'
-import { type Read, stateFamilyOf } from '../../src/api/read.js'
+import { type Read } from '../../src/api/read.js'
 import { Follower } from '../../src/follow/follower.js'
 import { FollowComparer, type FollowComparison } from '../../src/follow/follow-comparer.js'
 import { LedgerKnowledge } from '../../src/follow/ledger-knowledge.js'
@@ -265,22 +264,6 @@ t.test('observing compares latest responses with what would have been served', a
   await serveRead(context, readOfTarget('/v1/estimate_gas_price'))
   await serveRead(context, at(50))
   t.same(results, ['unknown', 'equal', 'different'])
-})
-
-t.test('an address is matched by its canonical form, so variants share one interval', async t => {
-  const match = matchEndpoint('/v1/accounts/0x00042', 'GET')
-  if (match === undefined) throw new Error('no read')
-  const variant = readRequest(match, {
-    method: 'GET',
-    accept: undefined,
-    contentType: undefined,
-    body: Buffer.alloc(0)
-  }, {
-    eventsDefault: 25
-  })
-  const chain = { id: 4, generation: 1 }
-  t.equal(stateFamilyOf(variant, chain), stateFamilyOf(at(100), chain))
-  t.equal(stateFamilyOf(readOfTarget('/v1/estimate_gas_price'), chain), undefined)
 })
 
 t.test('a latest read that waited for its limit takes what another stored meanwhile', async t => {

@@ -8,10 +8,11 @@ import { untilWritten } from '../support/replicas.js'
 import { memoryHitStatus, redisHitStatus, cacheStatusHeader, storedMissStatus } from '../support/cache-status.js'
 import { slowRedis } from '../support/slow-redis.js'
 import {
-  startCountingUpstream,
+  headAt,
   respondOk,
   stamps,
-  type StubUpstream,
+  startChangingUpstream,
+  startCountingUpstream,
   startStubUpstream
 } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
@@ -186,26 +187,6 @@ t.test('table values are shared by all variants, not-founds by equal text only, 
       ...(await redis.client.keys('varve:1:4.1 *')).filter(name => name.includes('= ') && /"key":"0/.test(name))
     )
   }
-})
-
-t.test('observe mode looks up Redis as serve mode does, and counts would-be hits', async t => {
-  const redis = await startRedis(t)
-  const upstream = await startCountingUpstream(t)
-  const a = await varveAt(t, upstream.url, at(redis.url))
-  await a.get(modules)
-  await untilWritten(a, 1)
-  const b = await varveAt(t, upstream.url, { ...at(redis.url), mode: 'observe' })
-  for (const nth of [2, 3]) {
-    t.match((await b.get(modules)).headers, { [cacheStatusHeader]: 'varve; fwd=bypass; detail=would-hit' }, String(nth))
-  }
-  t.equal(upstream.reads(), 3)
-  const other = '/v1/accounts/0x2/modules?ledger_version=500'
-  t.equal((await b.get(other)).headers[cacheStatusHeader], 'varve; fwd=bypass')
-  await untilWritten(b, 1)
-  t.equal((await a.get(other)).headers[cacheStatusHeader], redisHitStatus, 'others may use what it stores')
-  const counted = async (outcome: string): Promise<number | undefined> =>
-    await b.metric(`varve_requests_total{endpoint="account_modules",outcome="${outcome}",status="200"}`)
-  t.same([await counted('hit_redis'), await counted('hit_memory'), await counted('miss')], [1, 1, 1])
 })
 
 t.test('a hit in Redis has the tag, cursors, form and 304 of a hit in memory', async t => {
@@ -393,62 +374,48 @@ t.test('an old rendering is replaced from Redis if another replica refreshed it,
 
 t.test('an old rendering in Redis is fetched again at once, or served if no upstream can', async t => {
   const redis = await startRedis(t)
-  let isAway = false
-  let bytes = 0
-  let nth = 0
-  const upstream = await startStubUpstream(t, (_request, response) => {
-    if (isAway) response.writeHead(503, stamps()).end()
-    else respondOk(response, `[${++nth}]${' '.repeat(bytes)}`)
-  })
+  const { state, ...upstream } = await startChangingUpstream(t)
+  const { respond } = state
   const a = await varveAt(t, upstream.url, at(redis.url))
   const { body: old } = await a.get(modules)
   await untilWritten(a, 1)
   await rewrite(redis, () => ({ release: 'bbbb' }))
-  bytes = 2 * 1024 * 1024
+  state.respond = (response, nth) => {
+    respondOk(response, `[${nth}]${' '.repeat(2 * 1024 * 1024)}`)
+  }
   const small = await varveAt(t, upstream.url, { cache: { ...at(redis.url).cache, maxEntryMb: 1 } })
   t.match(
     await small.get(modules),
     { status: 200, body: old, headers: { [cacheStatusHeader]: redisHitStatus } },
     'not replaced by one too large to store'
   )
-  bytes = 0
-  isAway = true
+  state.respond = response => {
+    response.writeHead(503, stamps()).end()
+  }
   const b = await varveAt(t, upstream.url, at(redis.url))
   for (const expectedStatus of [redisHitStatus, memoryHitStatus]) {
     t.match(await b.get(modules), { status: 200, body: old, headers: { [cacheStatusHeader]: expectedStatus } })
   }
-  isAway = false
+  state.respond = respond
   const c = await varveAt(t, upstream.url, at(redis.url))
   const before = await lookupCount(c)
-  t.match(await c.get(modules), { body: '[3]', headers: { [cacheStatusHeader]: storedMissStatus } })
+  const fresh = await c.get(modules)
+  t.not(fresh.body, old)
+  t.equal(fresh.headers[cacheStatusHeader], storedMissStatus)
   t.equal(await lookupCount(c), before + 1)
   await untilWritten(c, 1)
   const d = await varveAt(t, upstream.url, at(redis.url))
   t.match(
     await d.get(modules),
-    { body: '[3]', headers: { [cacheStatusHeader]: redisHitStatus } },
+    { body: fresh.body, headers: { [cacheStatusHeader]: redisHitStatus } },
     'the new rendering is shared'
   )
-  t.equal(nth, 3)
+  t.equal(upstream.requests.length, 4)
 })
 
 t.test('a stale latest read is fetched again only from an upstream that has reached that version', async t => {
   const redis = await startRedis(t)
-  let head = 1000
-  const startUpstreamAt = async (version: () => number): Promise<StubUpstream> => {
-    const stampsNow = (): Record<string, string> =>
-      stamps({
-        'x-aptos-ledger-version': String(version()),
-        'x-aptos-ledger-timestampusec': String(version() * 1000),
-        'x-aptos-block-height': String(version() / 10)
-      })
-    return await startStubUpstream(t, (_request, response) => {
-      response.writeHead(200, { 'content-type': 'application/json', ...stampsNow() }).end('[]')
-    }, (_request, response) => {
-      response.writeHead(200, { 'content-type': 'application/json', ...stampsNow() }).end('{"git_hash":"aaaa"}')
-    })
-  }
-  const [far, near] = [await startUpstreamAt(() => 2000), await startUpstreamAt(() => head)]
+  const [far, near] = [await startChangingUpstream(t, { stamps: headAt(2000) }), await startChangingUpstream(t)]
   const a = await varveAt(t, far.url, at(redis.url))
   const b = await varveAt(t, near.url, at(redis.url))
   await a.get('/v1/accounts/0x1/modules')
@@ -458,9 +425,9 @@ t.test('a stale latest read is fetched again only from an upstream that has reac
     return [(await b.get('/v1/accounts/0x1/modules')).headers['x-node-ledger-version'], near.requests.length - before]
   }
   t.same(await latest(), ['1000', 1], 'it carries its own stamp')
-  head = 2000
+  near.state.stamps = headAt(2000)
   t.same(await latest(), ['2000', 1])
-  head = 1500
+  near.state.stamps = headAt(1500)
   t.same(await latest(), ['1500', 2])
   t.equal(await b.metric('varve_stale_latest_total'), 2)
 })

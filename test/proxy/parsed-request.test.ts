@@ -144,17 +144,6 @@ t.test('at most ten thousand memos exist, and none outlives its entry', async t 
   t.equal(parts.memory.memoHolders.size, 0)
 })
 
-t.test('cache keys are computed once per chain, and again for another chain', async t => {
-  const { parts: { tracker }, variantEntry, again } = await memoised(t)
-  const keys = () => tracker.chain === undefined ? undefined : variantEntry.pinnedTo(tracker.chain).keys
-  const before = keys()
-  t.ok(before)
-  t.equal(keys(), before)
-  tracker.setChain({ id: tracker.chainId ?? 0, generation: 7 }, undefined, true)
-  t.not(keys()?.value, before?.value)
-  t.equal(again(), undefined, 'the memo of the old chain is dropped with its keys')
-})
-
 function headTo ({ tracker }: ProxyContext, version: bigint): void {
   const { stamped } = tracker
   if (stamped !== undefined) {

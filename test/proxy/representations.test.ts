@@ -4,7 +4,7 @@ import t, { type Test } from 'tap'
 import { configSchema } from '../../src/config/schema.js'
 import { type ProxyContext, type ProxySettings } from '../../src/proxy/proxy-context.js'
 import { type DownstreamCacheControl, ResponseBuilder } from '../../src/proxy/response-builder.js'
-import { releases, type Sandbox, startSandbox } from '#sandbox'
+import { type Sandbox, startSandbox } from '#sandbox'
 import { publicApp } from '../../src/http/public-app.js'
 import { sendRequest, type TestRequest, type TestResponse, tableItemLookup } from '../support/client.js'
 import { contextAt } from '../support/proxy-context.js'
@@ -111,6 +111,18 @@ function unpack ({ headers, bytes }: TestResponse): Buffer {
   }
 }
 
+/** Returns texts that resemble a tag, but are none, or not this one. */
+const damaged = (tag: string): string[] => [
+  tag.slice(1, -1),
+  tag.slice(0, -1),
+  tag.slice(1),
+  tag.toLowerCase(),
+  tag.toUpperCase(),
+  ...[`w/${tag}`, `W/ ${tag}`, `W/W/${tag}`, `${tag} "x"`, `"${tag}"`],
+  tag.replace(/"$/, '-zstd"'),
+  'x'.repeat(10_000)
+]
+
 const without = (headers: TestResponse['headers'], ...names: string[]): object =>
   Object.fromEntries(
     Object.entries(headers).filter(([name]) => name !== 'date' && name !== 'x-request-id' && !names.includes(name))
@@ -152,35 +164,16 @@ t.test('the coding follows Accept-Encoding strictly', async t => {
   const proxy = await proxyAtSandbox(t)
   await packed(proxy, modules)
   const whole = (await sendRequest(proxy.sandbox.url, modules)).bytes
+  // test/api/accept-encoding.test.ts has the whole grammar.
   const cases: readonly [string | string[] | undefined, string | undefined][] = [
     [undefined, undefined],
-    ['', undefined],
-    ['identity', undefined],
-    ['deflate, zstd', undefined],
-    ['brotli', undefined],
-    ['gzip;q=0', undefined],
-    ['*;q=0', undefined],
     ['br;q=0, gzip;q=0, *', undefined],
-    ['gzip;q=0.5, identity', undefined],
     ['gzip;q=0.5, br;q=0.4, identity;q=0.6', undefined],
-    ['gzip;q=x', undefined],
-    ['gzip;q=1.5', undefined],
     ['br gzip', undefined],
-    ['gzip', 'gzip'],
     ['x-gzip', 'gzip'],
-    ['GZIP', 'gzip'],
-    ['gzip, deflate', 'gzip'],
-    ['br;q=0, *', 'gzip'],
-    ['br;q=0.1, gzip;q=0.2', 'gzip'],
-    ['identity;q=0, gzip', 'gzip'],
     [['deflate', 'gzip'], 'gzip'],
     ['br;q=2, gzip', 'gzip'],
-    ['br', 'br'],
-    ['*', 'br'],
-    ['gzip, deflate, br, zstd', 'br'],
     ['gzip;q=0, *;q=0.001', 'br'],
-    ['br;q=0.001', 'br'],
-    ['gzip;q=0.5, *', 'br'],
     [['gzip', 'br'], 'br']
   ]
   for (const [acceptEncoding, coding] of cases) {
@@ -264,29 +257,7 @@ t.test('a client with a matching tag gets a 304, by weak comparison, if it still
       ['gzip;q=0.5, identity', gzip, undefined],
       ['gzip;q=0.5, identity', plain, plain],
       ['br;q=0, gzip', br, undefined],
-      ...[
-        '',
-        ',',
-        '"',
-        '""',
-        'W/',
-        'W/*',
-        '**',
-        '"*"',
-        '*, "x"',
-        plain.slice(1, -1),
-        plain.slice(0, -1),
-        plain.slice(1),
-        `w/${plain}`,
-        `W/ ${plain}`,
-        `W/W/${plain}`,
-        `${plain} "x"`,
-        plain.toLowerCase(),
-        plain.toUpperCase(),
-        `"${plain}"`,
-        plain.replace(/"$/, '-zstd"'),
-        'x'.repeat(10_000)
-      ]
+      ...[...'| , | " | "" | W/ | W/* | ** | "*" | *, "x"'.split(' | '), ...damaged(plain)]
         .map((ifNoneMatch): [undefined, string, undefined] => [undefined, ifNoneMatch, undefined])
     ]
     for (const [acceptEncoding, ifNoneMatch, tag] of cases) {
@@ -470,25 +441,19 @@ t.test('a moving response carries the tag of its plain bytes, and gets a 304 whi
 
 t.test('every response to a known read has Vary and the position, whatever its outcome', async t => {
   const { sandbox, parts, get } = await proxyAtSandbox(t)
+  const moving = [
+    latest,
+    info,
+    '/v1/estimate_gas_price',
+    stream,
+    `${stream}?start=999`,
+    `/v1/blocks/by_version/${sandbox.ledger.head.version}`,
+    '/v1/accounts/0x9/modules'
+  ].map((target): [string, TestRequest] => [target, {}])
   const requests: ReadonlyArray<readonly [string, TestRequest, number]> = [
-    ...storedReads.map(([target, options]) => [target, options, 200] as const),
-    ...storedReads.map(([target, options]) => [target, options, 200] as const),
-    ...storedReads.map(([target, options]) => [target, add(options, { 'if-none-match': '*' }), 304] as const),
-    ...[
-      latest,
-      info,
-      '/v1/estimate_gas_price',
-      stream,
-      `${stream}?start=999`,
-      `/v1/blocks/by_version/${sandbox.ledger.head.version}`,
-      '/v1/accounts/0x9/modules'
-    ].flatMap(target =>
-      [[target, {}, 200], [target, { method: 'HEAD' }, 200], [
-        target,
-        { headers: { 'if-none-match': '*' } },
-        304
-      ]] as const
-    ),
+    ...[...storedReads, ...storedReads, ...moving].map(([target, how]) => [target, how, 200] as const),
+    ...[...storedReads, ...moving].map(([target, how]) => [target, add(how, { 'if-none-match': '*' }), 304] as const),
+    ...moving.map(([target]) => [target, { method: 'HEAD' }, 200] as const),
     ['/v1/accounts/xyz/modules', {}, 400],
     [modules, { method: 'DELETE' }, 405],
     [table, {}, 405],
@@ -650,53 +615,4 @@ t.test('a response too large to buffer streams plain and untagged, whatever the 
     t.ok(got.body === body)
   }
   t.equal(parts.memory.entries, 0)
-})
-
-t.test('with any number of coded forms memory stays within its limit, and bodies stay right', async t => {
-  const proxy = await proxyAtSandbox(t)
-  const { sandbox, parts, get } = proxy
-  for (let version = 2000; version < 2030; version++) {
-    const target = `/v1/accounts/0x1/modules?ledger_version=${version}`
-    const direct = (await sendRequest(sandbox.url, target)).bytes
-    for (const coding of ['br', 'gzip', 'br', 'gzip']) {
-      const got = await get(target, { headers: { 'accept-encoding': coding } })
-      if (!unpack(got).equals(direct) || parts.memory.bytes > 1e6) t.fail(`${target} ${coding} ${parts.memory.bytes}`)
-      await parts.compressor.waitUntilIdle()
-    }
-  }
-  t.ok(parts.memory.bytes > 0.9e6 && parts.memory.bytes <= 1e6)
-  t.ok(parts.memory.entries <= 1e6 / (44_501 + 12_108 + 12_205), 'coded forms count')
-})
-
-t.test('a new rendering replaces the old one in every coded form', async t => {
-  const proxy = await proxyAtSandbox(t)
-  const { sandbox, parts, get } = proxy
-  const old = await packed(proxy, modules)
-  sandbox.ledger.release = releases.events
-  await parts.resolveChain()
-  const direct = (await sendRequest(sandbox.url, modules)).bytes
-  for (const coding of ['br', 'gzip', 'identity']) {
-    const got = await get(modules, {
-      headers: { 'accept-encoding': coding, 'if-none-match': Object.values(old).join() }
-    })
-    t.equal(got.status, 200)
-    t.ok(unpack(got).equals(direct), coding)
-  }
-  const fresh = await packed(proxy, modules)
-  t.equal(new Set([...Object.values(old), ...Object.values(fresh)]).size, 6)
-  t.ok(unpack(await get(modules, { headers: { 'accept-encoding': 'br' } })).equals(direct))
-})
-
-t.test('a failed refresh backs off for all coded forms: making one costs no upstream request', async t => {
-  const proxy = await proxyAtSandbox(t)
-  const { sandbox, parts, get } = proxy
-  await get(modules)
-  sandbox.ledger.release = releases.events
-  await parts.resolveChain()
-  sandbox.faults.add({ kind: 'error', code: 'internal_error', match: 'account_modules' })
-  for (const coding of ['br', 'br', 'gzip', 'gzip', 'identity']) {
-    t.match(await get(modules, { headers: { 'accept-encoding': coding } }), { status: 200, headers: { [status]: hit } })
-    await parts.compressor.waitUntilIdle()
-  }
-  t.equal(sandbox.requests.countFor('account_modules'), 2)
 })

@@ -1,16 +1,12 @@
-import { Agent } from 'node:http'
-import fc from 'fast-check'
-import t, { type Test } from 'tap'
-import { serveRead } from '../../src/proxy/serve-read.js'
+import t from 'tap'
 import { type Outcome, outcomeNameOf } from '../../src/proxy/outcomes.js'
-import { type ProxyContext, type ProxySettings } from '../../src/proxy/proxy-context.js'
+import { type ProxyContext } from '../../src/proxy/proxy-context.js'
 import { ErrorResponse } from '../../src/api/error-response.js'
-import { type EndpointName, type Fault, type Sandbox, type SandboxOptions, startSandbox } from '#sandbox'
+import { type EndpointName, type Fault, type Sandbox } from '#sandbox'
 import { sendRequest, tableItemLookup } from '../support/client.js'
-import { contextAt, readOfTarget } from '../support/proxy-context.js'
-import { checkAsync, seedTitle } from '../support/properties.js'
+import { bodyOf, contextAtSandbox } from '../support/proxy-context.js'
 import { memoryHitStatus, cacheStatusHeader } from '../support/cache-status.js'
-import { respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
+import { headAt, respondOk, stamps, startHeldUpstream, startStubUpstream } from '../support/stub-upstream.js'
 import { varveAt, varveAtSandbox } from '../support/varve.js'
 
 const version_ = 'x-node-ledger-version'
@@ -35,23 +31,13 @@ interface Proxy {
   get(target: string): Promise<Served>
 }
 
-/** Context of a proxy in front of the sandbox; the test controls growth and clock. */
-async function proxyAt (t: Test, options: SandboxOptions = {}, settings: Partial<ProxySettings> = {}): Promise<Proxy> {
-  const sandbox = await startSandbox({ blockMs: 0, ...options })
-  t.teardown(async () => {
-    await sandbox.close()
-  })
-  const clock = { ms: 0 }
-  const made = contextAt(t, sandbox.url, clock).context
-  const parts = { ...made, settings: { ...made.settings, ...settings } }
-  await parts.resolveChain()
-  sandbox.requests.reset()
+async function proxyAt (...how: Parameters<typeof contextAtSandbox>): Promise<Proxy> {
+  const { sandbox, parts, clock, get } = await contextAtSandbox(...how)
   return {
     sandbox,
     parts,
     clock,
-    get: async target =>
-      servedOf(await serveRead(parts, readOfTarget(target)).catch((error: unknown) => error as ErrorResponse))
+    get: async target => servedOf(await get(target).catch((error: unknown) => error as ErrorResponse))
   }
 }
 
@@ -59,8 +45,8 @@ function servedOf (outcome: Outcome | ErrorResponse): Served {
   if (outcome instanceof ErrorResponse) {
     return { name: 'rejected', status: outcome.status, body: outcome.body, version: undefined }
   }
-  const { status, body } = 'entry' in outcome ? outcome.entry : outcome.fetched.response
-  return { name: outcomeNameOf(outcome), status, body: body.toString(), version: outcome.position?.head.version }
+  const { status } = 'entry' in outcome ? outcome.entry : outcome.fetched.response
+  return { name: outcomeNameOf(outcome), status, body: bodyOf(outcome), version: outcome.position?.head.version }
 }
 
 /** Waits long enough for the sandbox in this process to read its state. */
@@ -199,63 +185,8 @@ for (const [target, endpoint, forMs] of microCached) {
   })
 }
 
-t.test(`without the micro-cache no response is older than its request, in any order (${seedTitle})`, async t => {
-  const { sandbox, parts, get } = await proxyAt(t, { blocks: 20, infoIsIndex: true }, { infoMs: 0, gasMs: 0 })
-  for (const late of [true, false]) sandbox.faults.add({ kind: 'slow', ms: 2, late, share: 0.3 })
-  const step = fc.oneof(
-    { weight: 4, arbitrary: fc.constantFrom(info, gas, modules, `${modules}?limit=1`) },
-    { weight: 2, arbitrary: fc.constant('grow') },
-    { weight: 2, arbitrary: fc.constant('wait') },
-    { weight: 1, arbitrary: fc.constant('finish') }
-  )
-  await checkAsync(
-    fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 40 }), async steps => {
-      const inFlight: Promise<void>[] = []
-      for (const name of steps) {
-        if (name === 'grow') sandbox.ledger.grow()
-        else if (name === 'wait') await eventLoopTurn()
-        else if (name === 'finish') await inFlight[0]
-        else inFlight.push(isYoung(name))
-      }
-      await Promise.all(inFlight)
-      if (parts.latestCoalescer.size !== 0) throw new Error('a coalesced fetch was left behind')
-    }),
-    60
-  )
-
-  async function isYoung (target: string): Promise<void> {
-    const headBefore = sandbox.ledger.head.version
-    const served = await get(target)
-    if (served.name !== 'forwarded' || served.version === undefined || served.version < headBefore) {
-      throw new Error(`${target} requested at ${headBefore} was served ${served.name} at ${served.version}`)
-    }
-  }
-})
-
-t.test('a read coalesced with a page at the stream end fetches again, as the stream may have grown', async t => {
-  const { sandbox, get } = await proxyAt(t)
-  const page = '/v1/accounts/0x1/events/0x1::block::BlockResource/new_block_events?start=990&limit=50'
-  const hold = sandbox.faults.hold('account_events', { late: true })
-  const early = get(page)
-  await hold.arrived
-  await eventLoopTurn()
-  const before = sandbox.ledger.head.version
-  sandbox.ledger.grow()
-  const late = Array.from({ length: 20 }, async () => await get(page))
-  hold.release()
-  t.match(await early, { name: 'miss', version: before })
-  for (const { name, version, body } of await Promise.all(late)) {
-    t.same([name, version, (JSON.parse(body) as unknown[]).length], ['forwarded', sandbox.ledger.head.version, 11])
-  }
-  t.equal(sandbox.requests.countFor('account_events'), 2)
-})
-
 t.test('a stale latest response is served and counted if its retry fails; a false one is rejected', async t => {
-  const old = {
-    'x-aptos-ledger-version': '900',
-    'x-aptos-ledger-timestampusec': '900000',
-    'x-aptos-block-height': '90'
-  }
+  const old = headAt(900)
   const stub = await startStubUpstream(t, (_request, response, nth) => {
     if (nth === 1) respondOk(response, '[1]', old)
     else if (nth === 2) respondOk(response, '<html>', { 'content-type': 'text/html' })
@@ -279,33 +210,6 @@ t.test('a stale latest response is served and counted if its retry fails; a fals
   })
   t.equal(await varve.metric('varve_not_stored_total{endpoint="block_by_version",reason="wrong_block"}'), 1)
   t.equal(stub.requests.length, requestCount + 1)
-})
-
-t.test('over the wire a burst and all requests within the lifetime cost one upstream read', async t => {
-  const { sandbox, varve } = await varveAtSandbox(t, {}, { latest: { infoMs: 3_600_000, gasMs: 3_600_000 } })
-  const agent = new Agent({ keepAlive: true, maxSockets: 100 })
-  t.teardown(() => {
-    agent.destroy()
-  })
-  for (const [target, endpoint] of microCached) {
-    const burst = await Promise.all(Array.from({ length: 1000 }, async () => await varve.get(target, { agent })))
-    t.ok(burst.every(got => got.status === 200 && got.body === burst[0]?.body), 'each gets the same response')
-    sandbox.ledger.grow(50)
-    t.match(await varve.get(target), {
-      body: burst[0]?.body,
-      headers: { [cacheStatusHeader]: memoryHitStatus, 'cache-control': 'no-store' }
-    })
-    t.equal(sandbox.requests.countFor(endpoint), 1)
-    const count = async (outcome: string): Promise<number> =>
-      await varve.metric(`varve_requests_total{endpoint="${endpoint}",outcome="${outcome}",status="200"}`) ?? 0
-    const forwarded = burst.filter(({ headers }) => headers[cacheStatusHeader] === 'varve; fwd=bypass').length
-    t.ok(forwarded >= 1)
-    t.same(
-      [await count('hit_memory'), await count('forwarded')],
-      [1001 - forwarded, forwarded],
-      'a micro-cached response counts as a hit'
-    )
-  }
 })
 
 t.test('micro-cached node info and gas estimates carry the present position, which never goes back', async t => {
@@ -511,43 +415,35 @@ t.test('a latest read is micro-cached for stateMs from its request; the newest e
   t.same(names([await get(events), await get(events)]), { 'forwarded 200': 2 })
 })
 
-t.test('a missing item is micro-cached for the same text of its key only', async t => {
+t.test('a latest not-found is micro-cached and stored for the same text of its key only', async t => {
   const stub = await startStubUpstream(t, (request, response, nth) => {
     request.resume()
     response.writeHead(404, { 'content-type': 'application/json', ...stamps() }).end(
       `{"message":"${nth}","error_code":"table_item_not_found","vm_error_code":null}`
     )
   })
-  const varve = await varveAt(t, stub.url, { latest: { stateMs: 3_600_000, promote: false } })
-  t.match(await varve.get(table, tableItemLookup('u64', '"8"')), {
-    status: 404,
-    body: /"1"/,
-    headers: { [cacheStatusHeader]: 'varve; fwd=bypass' }
-  })
-  t.match(await varve.get(table, tableItemLookup('u64', '"08"')), {
-    status: 404,
-    body: /"2"/,
-    headers: { [cacheStatusHeader]: 'varve; fwd=bypass' }
-  })
-  t.match(await varve.get(table, tableItemLookup('u64', ' "8" ')), {
-    status: 404,
-    body: /"1"/,
-    headers: { [cacheStatusHeader]: memoryHitStatus, [version_]: '1000' }
-  })
-  t.match(await varve.get(table, tableItemLookup('u64', '"08"')), {
-    status: 404,
-    body: /"2"/,
-    headers: { [cacheStatusHeader]: memoryHitStatus }
-  })
-  t.equal(stub.requests.length, 2)
+  const varve = await varveAt(t, stub.url, { latest: { stateMs: 3_600_000 } })
+  const at = `${table}?ledger_version=1000`
+  const rows: ReadonlyArray<readonly [target: string, key: string, nth: number, cacheStatus: string | RegExp]> = [
+    [table, '"8"', 1, 'varve; fwd=bypass'],
+    [table, '"08"', 2, 'varve; fwd=bypass'],
+    [table, ' "8" ', 1, memoryHitStatus],
+    [table, '"08"', 2, memoryHitStatus],
+    [at, '"8"', 1, memoryHitStatus],
+    [at, '"08"', 2, memoryHitStatus],
+    [at, '"008"', 3, /stored/]
+  ]
+  for (const [target, key, nth, cacheStatus] of rows) {
+    t.match(await varve.get(target, tableItemLookup('u64', key)), {
+      status: 404,
+      body: `"message":"${nth}"`,
+      headers: { [cacheStatusHeader]: cacheStatus, [version_]: '1000' }
+    }, `${target} ${key}`)
+  }
 })
 
 t.test('errors, not-founds without a position, and stale responses are never micro-cached', async t => {
-  const old = {
-    'x-aptos-ledger-version': '900',
-    'x-aptos-ledger-timestampusec': '900000',
-    'x-aptos-block-height': '90'
-  }
+  const old = headAt(900)
   const missing = '{"message":"","error_code":"table_item_not_found","vm_error_code":null}'
   const scripts: Record<string, Parameters<typeof startStubUpstream>[1]> = {
     'an error': (_request, response) => {
@@ -583,11 +479,7 @@ t.test('errors, not-founds without a position, and stale responses are never mic
 })
 
 t.test('a gas estimate of a lagging upstream is not micro-cached under the present position', async t => {
-  const old = {
-    'x-aptos-ledger-version': '900',
-    'x-aptos-ledger-timestampusec': '900000',
-    'x-aptos-block-height': '90'
-  }
+  const old = headAt(900)
   const stub = await startStubUpstream(t, (_request, response, nth) => {
     respondOk(response, `[${nth}]`, nth <= 2 ? old : {})
   })
@@ -630,56 +522,27 @@ t.test('a latest read is stored at its version, micro-cached or not, unless prom
   }
 })
 
-t.test('a latest not-found is stored at its version, for the same text of its key only', async t => {
-  const stub = await startStubUpstream(t, (request, response) => {
-    request.resume()
-    response.writeHead(404, { 'content-type': 'application/json', ...stamps() }).end(
-      '{"message":"","error_code":"table_item_not_found","vm_error_code":null}'
-    )
-  })
-  const varve = await varveAt(t, stub.url)
-  await varve.get(table, tableItemLookup('u64', '"8"'))
-  t.match(await varve.get(`${table}?ledger_version=1000`, tableItemLookup('u64', '"8"')), {
-    status: 404,
-    headers: { [cacheStatusHeader]: memoryHitStatus }
-  })
-  t.match(await varve.get(`${table}?ledger_version=1000`, tableItemLookup('u64', '"08"')), {
-    status: 404,
-    headers: { [cacheStatusHeader]: /stored/ }
-  })
-})
-
 t.test('a latest response over the size limit goes through whole to each client, and is not stored', async t => {
-  let release: () => void = () => {}
-  let arrived: () => void = () => {}
-  const released = new Promise<void>(resolve => {
-    release = resolve
-  })
-  const here = new Promise<void>(resolve => {
-    arrived = resolve
-  })
   const body = (nth: number): string => JSON.stringify([nth, 'x'.repeat(2 * 1024 * 1024)])
-  const stub = await startStubUpstream(t, (_request, response, nth) => {
-    if (nth === 1) arrived()
-    released.then(() => {
-      respondOk(response, body(nth))
-    }, () => {})
-  })
-  const varve = await varveAt(t, stub.url, { cache: { maxEntryMb: 1 }, latest: { stateMs: 3_600_000 } })
+  const upstream = await startHeldUpstream(t)
+  const varve = await varveAt(t, upstream.url, { cache: { maxEntryMb: 1 }, latest: { stateMs: 3_600_000 } })
   const early = varve.get(modules)
-  await here
+  const first = await upstream.next()
   const late = Array.from({ length: 5 }, async () => await varve.get(modules))
   // The others have arrived by then.
   await varve.get('/none')
-  t.equal(stub.requests.length, 1)
-  release()
+  t.equal(upstream.requests.length, 1)
+  respondOk(first, body(1))
   t.equal((await early).body, body(1))
+  for (let nth = 2; nth <= 6; nth++) respondOk(await upstream.next(), body(nth))
   const got = await Promise.all(late)
   t.same(got.map(each => each.body).sort(), [2, 3, 4, 5, 6].map(body).sort())
   for (const { headers } of got) {
     t.match(headers, { [cacheStatusHeader]: 'varve; fwd=bypass', 'cache-control': 'no-store', [version_]: '1000' })
   }
-  t.match((await varve.get(`${modules}?ledger_version=1000`)).headers, {
+  const pinned = varve.get(`${modules}?ledger_version=1000`)
+  respondOk(await upstream.next(), body(7))
+  t.match((await pinned).headers, {
     [cacheStatusHeader]: 'varve; fwd=uri-miss; fwd-status=200; detail=too_large'
   })
   t.equal(await varve.metric('varve_cache_entries{tier="memory"}'), 0)

@@ -1,5 +1,3 @@
-import { gunzipSync } from 'node:zlib'
-import fc from 'fast-check'
 import t, { type Test } from 'tap'
 import { computeEtag } from '../../../src/cache/entry.js'
 import { type LowerTier } from '../../../src/cache/tier.js'
@@ -17,10 +15,9 @@ import {
 } from '../../support/event-upstream.js'
 import { contextAt, readOfTarget } from '../../support/proxy-context.js'
 import { storedEntryOf } from '../../support/redis-tier.js'
-import { checkAsync, seedTitle } from '../../support/properties.js'
 import { memoryHitStatus, cacheStatusHeader, storedMissStatus } from '../../support/cache-status.js'
 import { until } from '../../support/until.js'
-import { type TestVarve, varveAt, varveAtSandbox } from '../../support/varve.js'
+import { type TestVarve, varveAt } from '../../support/varve.js'
 
 const pruned = 'varve; hit; detail=pruned'
 const because = (reason: string): string => `varve; fwd=uri-miss; fwd-status=200; detail=${reason}`
@@ -75,40 +72,6 @@ t.test('a page by creation number and by handle is one entry, whichever came fir
   }
 })
 
-t.test('all variants of an address and a creation number are one read; others are rejected', async t => {
-  const { upstream, varve } = await at(t)
-  const first = await varve.get(`${streamPath(7)}?start=3&limit=4`)
-  t.equal(first.headers[cacheStatusHeader], storedMissStatus)
-  const long = `0x${'1'.padStart(64, '0')}`
-  for (
-    const path of [
-      '/v1/accounts/1/events/007',
-      `/v1/accounts/${long}/events/+7`,
-      '/v1/accounts/0x01/events/%2537',
-      '/v1/accounts/%30x1/events/%37'
-    ]
-  ) {
-    t.match(await varve.get(`${path}?limit=4&start=03`), {
-      status: 200,
-      body: first.body,
-      headers: { [cacheStatusHeader]: memoryHitStatus }
-    }, path)
-  }
-  t.same(upstream.requests, [`GET /v1/accounts/${long}/events/7?start=3&limit=4`])
-  for (const creation of ['-1', '0x7', '', ' 7', '18446744073709551616', '7.0', 'a']) {
-    t.equal((await varve.get(`/v1/accounts/0x1/events/${encodeURIComponent(creation)}?start=3`)).status, 400, creation)
-  }
-  t.equal((await varve.get('/v1/accounts/0x1/events/7', { method: 'POST', body: '{}' })).status, 405)
-  t.equal(
-    await varve.metric('varve_requests_total{endpoint="events_by_creation_number",outcome="hit_memory",status="200"}'),
-    4
-  )
-  t.equal(
-    await varve.metric('varve_requests_total{endpoint="events_by_creation_number",outcome="miss",status="200"}'),
-    1
-  )
-})
-
 t.test('a page is found by its own start and limit only, by both paths of its stream', async t => {
   const all = await at(t)
   const pages = [[0, 40], [40, 10], [45, 30], [200, 100]] as const
@@ -125,63 +88,6 @@ t.test('a page is found by its own start and limit only, by both paths of its st
     )
   }
   t.equal(all.upstream.requests.length, pages.length + 5)
-})
-
-t.test('a page found by its other path is coded, revalidated by 304, and has the present position', async t => {
-  const all = await at(t)
-  const { upstream, varve } = all
-  t.equal(await statusOf(t, all, handlePath, 20, 50), storedMissStatus)
-  const body = upstream.page(20, 50)
-  upstream.state.head = 1_000_500
-  await varve.get(modules)
-  const target = pageAt(streamPath(7), 20, 50)
-  t.match(await varve.get(target), {
-    body,
-    headers: { [cacheStatusHeader]: memoryHitStatus, 'x-node-ledger-version': '1000500' }
-  })
-  const { etag = '' } = (await varve.get(target)).headers
-  for (let round = 0; round < 3; round++) {
-    t.match(await varve.get(target, { headers: { 'if-none-match': etag } }), { status: 304, body: '' })
-    const coded = await varve.get(target, { headers: { 'accept-encoding': 'gzip' } })
-    t.equal(coded.headers['content-encoding'] === 'gzip' ? gunzipSync(coded.bytes).toString() : coded.body, body)
-  }
-})
-
-t.test(`pages by either path match the upstream, read only for pages not cached (${seedTitle})`, async t => {
-  const read = fc.record({
-    by: fc.constantFrom(handlePath, streamPath(7)),
-    start: fc.integer({ min: 0, max: 5 }),
-    limit: fc.constantFrom(1, 25, 100, 130)
-  })
-  const near = fc.integer({ min: 0, max: 520 }).chain(from =>
-    fc.array(read.map(one => ({ ...one, start: from + one.start })), { minLength: 20, maxLength: 60 })
-  )
-  await checkAsync(
-    fc.asyncProperty(near, async reads => {
-      const { upstream, varve } = await at(t)
-      const whole = new Set<string>()
-      let isNamed = false
-      for (const { by, start, limit } of reads) {
-        const requestCount = upstream.requests.length
-        const got = await varve.get(pageAt(by, start, limit))
-        const isStored = (by !== handlePath || isNamed) && whole.has(`${start} ${limit}`)
-        const page = upstream.page(start, limit, 7)
-        if (got.body !== page) throw new Error(`${by} ${start} ${limit} differs from the upstream`)
-        if ((upstream.requests.length === requestCount) !== isStored) {
-          throw new Error(
-            `${by} ${start} ${limit} was ${isStored ? 'fetched although it is stored' : 'served without a fetch'}`
-          )
-        }
-        if (isStored !== (got.headers[cacheStatusHeader] === memoryHitStatus)) {
-          throw new Error(`${by} ${start} ${limit}: ${String(got.headers[cacheStatusHeader])}`)
-        }
-        if (by === handlePath && page !== '[]') isNamed = true
-        if (limit <= 100 && start + limit <= 500) whole.add(`${start} ${limit}`)
-      }
-      await varve.stop({ drainMs: 0 })
-    }),
-    6
-  )
 })
 
 t.test('once a recreated handle was seen, no page of its old stream is served by handle', async t => {
@@ -343,15 +249,6 @@ t.test('a response by creation number with another stream is not stored, and map
   t.equal(await statusOf(t, all, handlePath, 0, 50), storedMissStatus)
 })
 
-t.test('in observe mode a page by its other path counts as a hit, and is still fetched', async t => {
-  const { upstream, varve } = await at(t, {}, { mode: 'observe' })
-  await varve.get(pageAt(handlePath, 0, 50))
-  for (const path of [handlePath, streamPath(7)]) {
-    t.equal((await varve.get(pageAt(path, 0, 50))).headers[cacheStatusHeader], 'varve; fwd=bypass; detail=would-hit')
-  }
-  t.equal(upstream.requests.length, 3)
-})
-
 t.test('a page that the audit finds different invalidates every page that shares an event', async t => {
   const { upstream, varve } = await at(t, {}, { audit: { share: 1 } })
   for (const [start, limit] of [[0, 50], [50, 50], [30, 40], [110, 5]] as const) {
@@ -376,64 +273,5 @@ t.test('a page that the audit finds different invalidates every page that shares
     (await varve.get(pageAt(handlePath, 110, 5))).headers[cacheStatusHeader],
     memoryHitStatus,
     'a page without common events stays'
-  )
-})
-
-t.test(`while the sandbox grows and recreates a store, both paths give its pages (${seedTitle})`, async t => {
-  const deposits = '/v1/accounts/0xcafe/events/0x1::coin::CoinStore%3C0x1::aptos_coin::AptosCoin%3E/deposit_events'
-  const page = fc.record({
-    handled: fc.boolean(),
-    start: fc.constantFrom(0, 7, 30, 60),
-    limit: fc.constantFrom(1, 10, 30)
-  })
-  const step = fc.oneof(
-    { weight: 8, arbitrary: fc.record({ page }) },
-    fc.record({ grow: fc.integer({ min: 1, max: 40 }) })
-  )
-  await checkAsync(
-    fc.asyncProperty(fc.array(step, { minLength: 20, maxLength: 50 }), async steps => {
-      const { sandbox, varve } = await varveAtSandbox(t, {
-        blocks: 150,
-        recreation: { destroyedAt: 170, recreatedAt: 175 }
-      })
-      const creationNumbers = new Set<string>()
-      for (const done of steps) {
-        if ('grow' in done) {
-          sandbox.ledger.grow(done.grow)
-          continue
-        }
-        const { handled, start, limit } = done.page
-        const [path, requestCount] = [handled ? deposits : '/v1/accounts/0xcafe/events/2', sandbox.requests.total]
-        const got = await varve.get(pageAt(path, start, limit))
-        const isHit = got.headers[cacheStatusHeader] === memoryHitStatus
-        if (isHit !== (sandbox.requests.total === requestCount)) {
-          throw new Error(
-            `${path} ${start} ${limit}: ${String(got.headers[cacheStatusHeader])} with ${
-              sandbox.requests.total - requestCount
-            } reads`
-          )
-        }
-        const direct = await sendRequest(sandbox.url, pageAt(path, start, limit))
-        const events = got.status === 200 ? JSON.parse(got.body) as Array<{ guid: { creation_number: string } }> : []
-        const numbers = new Set(events.map(({ guid }) => guid.creation_number))
-        if (numbers.size > 1) throw new Error(`${path} ${start} ${limit} mixes two streams`)
-        const [number = ''] = numbers
-        // A cached page by handle must match its stream by number.
-        const truth = isHit
-          ? await sendRequest(sandbox.url, pageAt(`/v1/accounts/0xcafe/events/${number}`, start, limit))
-          : direct
-        if (got.body !== truth.body) {
-          throw new Error(`${path} ${start} ${limit}: ${got.body.slice(0, 200)} is not ${truth.body.slice(0, 200)}`)
-        }
-        if (!handled) continue
-        // Pages of an earlier stream must not appear once a later one was served.
-        if (number !== '' && creationNumbers.has(number) && [...creationNumbers].at(-1) !== number) {
-          throw new Error('the handle led back')
-        }
-        if (number !== '') creationNumbers.add(number)
-      }
-      await Promise.all([varve.stop({ drainMs: 0 }), sandbox.close()])
-    }),
-    8
   )
 })

@@ -1,15 +1,10 @@
-import fc from 'fast-check'
-import t, { type Test } from 'tap'
-import { serveRead } from '../../../src/proxy/serve-read.js'
+import t from 'tap'
 import { cacheStatusOf, type Outcome, outcomeNameOf } from '../../../src/proxy/outcomes.js'
-import { type ProxyContext, type ProxySettings } from '../../../src/proxy/proxy-context.js'
-import { lookUpInMemory } from '../../../src/proxy/look-up.js'
-import { type PrunedEventsMode, releases, type Sandbox, type SandboxOptions, startSandbox } from '#sandbox'
-import { pinTo } from '../../../src/proxy/pinned-read.js'
+import { type PrunedEventsMode, releases, type Sandbox } from '#sandbox'
+import { serveRead } from '../../../src/proxy/serve-read.js'
 import { sendRequest } from '../../support/client.js'
-import { contextAt, readOfTarget } from '../../support/proxy-context.js'
-import { checkAsync, seedTitle } from '../../support/properties.js'
-import { respondOk, stamps, startStubUpstream } from '../../support/stub-upstream.js'
+import { bodyOf, contextAt, contextAtSandbox as proxyAt, readOfTarget } from '../../support/proxy-context.js'
+import { headAt, respondOk, stamps, startStubUpstream } from '../../support/stub-upstream.js'
 import { type TestVarve, varveAt, varveAtSandbox } from '../../support/varve.js'
 
 const status = 'cache-status'
@@ -26,50 +21,7 @@ const deposits = '/v1/accounts/0xcafe/events/0x1::coin::CoinStore%3C0x1::aptos_c
 const withdrawals = deposits.replace('deposit_', 'withdraw_')
 // Latest read of another endpoint, which moves the position on.
 const modules = '/v1/accounts/0x42/modules'
-const epochs = '/v1/accounts/0x1/events/0x1::reconfiguration::Configuration/events'
-
-/** Context of a proxy in front of the sandbox; the test controls the clock and reads the events. */
-interface Proxy {
-  readonly sandbox: Sandbox
-  readonly parts: ProxyContext
-  readonly clock: { ms: number }
-  readonly events: string[]
-  get(target: string): Promise<Outcome>
-}
-
-async function proxyAt (t: Test, options: SandboxOptions = {}, settings: Partial<ProxySettings> = {}): Promise<Proxy> {
-  const sandbox = await startSandbox({ blockMs: 0, ...options })
-  t.teardown(async () => {
-    await sandbox.close()
-  })
-  const clock = { ms: 0 }
-  const events: string[] = []
-  const made = contextAt(t, sandbox.url, clock).context
-  const parts: ProxyContext = {
-    ...made,
-    metrics: {
-      notStored: (_endpoint, reason) => {
-        events.push(reason)
-      },
-      staleLatest: () => {
-        events.push('stale')
-      },
-      waited: () => {},
-      audited: () => {},
-      overBudget: () => {},
-      pruned: (_endpoint, by, distance) => {
-        events.push(`pruned by ${by}${distance === undefined ? '' : ` ${distance}`}`)
-      }
-    },
-    settings: { ...made.settings, ...settings }
-  }
-  await parts.resolveChain()
-  return { sandbox, parts, clock, events, get: async target => await serveRead(parts, readOfTarget(target)) }
-}
-
 const requestCountOf = (sandbox: Sandbox): number => sandbox.requests.countFor('account_events')
-const bodyOf = (outcome: Outcome): string =>
-  ('entry' in outcome ? outcome.entry : outcome.fetched.response).body.toString()
 const versionIn = (outcome: Outcome): bigint | undefined => outcome.position?.head.version
 const countIn = (body: string): number => (JSON.parse(body) as unknown[]).length
 /** Gives a pending request time to read its state. */
@@ -246,23 +198,6 @@ t.test('a page with gaps, of two streams or in an unknown form is forwarded and 
   }
 })
 
-t.test('versions above 2^53 are exact', async t => {
-  const { sandbox, varve } = await varveAtSandbox(t, { startVersion: 2n ** 63n })
-  for (const cacheStatus of [stored, hit]) {
-    t.match(await varve.get(`${blocks}?start=300&limit=5`), {
-      headers: { [status]: cacheStatus, [version_]: String(sandbox.ledger.head.version) }
-    })
-  }
-  const { firstVersion } = sandbox.ledger.block(300)
-  sandbox.ledger.pruneTo(301)
-  await varve.get(modules)
-  t.match(await varve.get(`${blocks}?start=300&limit=5`), { headers: { [status]: 'varve; hit; detail=pruned' } })
-  t.equal(
-    await varve.metric('varve_pruned_distance_versions_sum{endpoint="account_events"}'),
-    Number(sandbox.ledger.oldest.version - firstVersion)
-  )
-})
-
 t.test('a short page grows with its stream, and is stored once it is full', async t => {
   const { sandbox, get } = await proxyAt(t)
   const seen: string[] = []
@@ -284,23 +219,6 @@ t.test('a short page grows with its stream, and is stored once it is full', asyn
     'hit_memory 4 detail=memory'
   ])
   t.equal(requestCountOf(sandbox), 3)
-})
-
-t.test('a full page has the present position, any other page its own stamp', async t => {
-  const { sandbox, parts, get } = await proxyAt(t)
-  const before = sandbox.ledger.head.version
-  const hold = sandbox.faults.hold('account_events', { late: true })
-  const responses = [`${blocks}?start=300&limit=5`, `${blocks}?start=998&limit=9`, `${blocks}?start=5000`, blocks].map(
-    get
-  )
-  await hold.arrived
-  while (hold.arrivedCount < responses.length) await eventLoopTurn()
-  await eventLoopTurn()
-  sandbox.ledger.grow(7)
-  await parts.resolveChain()
-  const now = sandbox.ledger.head.version
-  hold.release()
-  t.same((await Promise.all(responses)).map(versionIn), [now, before, before, before])
 })
 
 t.test('a read coalesced with a short page gets a response no older than its request', async t => {
@@ -346,13 +264,13 @@ t.test('a thousand equal misses cost one read for a full page, two for a short, 
 })
 
 t.test('a short page of a lagging upstream is fetched again, counted, and not taken for pruned', async t => {
-  const { sandbox, parts, events, get } = await proxyAt(t)
+  const { sandbox, parts, reported, get } = await proxyAt(t)
   await get(blocks)
   const short = `${blocks}?start=990&limit=50`
   sandbox.requests.reset()
   sandbox.faults.add({ kind: 'lag', blocks: 5, times: 1 })
   const again = await get(short)
-  t.same([countIn(bodyOf(again)), versionIn(again), requestCountOf(sandbox), ...events.splice(0)], [
+  t.same([countIn(bodyOf(again)), versionIn(again), requestCountOf(sandbox), ...reported.splice(0)], [
     10,
     sandbox.ledger.head.version,
     2,
@@ -361,16 +279,16 @@ t.test('a short page of a lagging upstream is fetched again, counted, and not ta
   const lag = sandbox.faults.add({ kind: 'lag', blocks: 5 })
   const laggingVersion = sandbox.ledger.position(994).version
   const late = await get(short)
-  t.same([countIn(bodyOf(late)), versionIn(late), ...events.splice(0)], [5, laggingVersion, 'stale', 'short_page'])
+  t.same([countIn(bodyOf(late)), versionIn(late), ...reported.splice(0)], [5, laggingVersion, 'stale', 'short_page'])
   const beyond = await get(`${blocks}?start=996&limit=5`)
   t.same(
-    [bodyOf(beyond), versionIn(beyond), ...events.splice(0)],
+    [bodyOf(beyond), versionIn(beyond), ...reported.splice(0)],
     ['[]', laggingVersion, 'stale', 'empty_page'],
     'the upstream does not have those events yet'
   )
   sandbox.requests.reset()
   const full = await get(`${blocks}?start=985&limit=5`)
-  t.same([cacheStatusOf(full), versionIn(full), requestCountOf(sandbox), ...events.splice(0)], [
+  t.same([cacheStatusOf(full), versionIn(full), requestCountOf(sandbox), ...reported.splice(0)], [
     stored,
     parts.tracker.position?.head.version,
     1
@@ -379,16 +297,16 @@ t.test('a short page of a lagging upstream is fetched again, counted, and not ta
   lag.remove()
   sandbox.ledger.prunedEvents = 'empty'
   sandbox.ledger.pruneTo(998)
-  events.length = 0
+  reported.length = 0
   t.same(
-    [bodyOf(await get(`${blocks}?start=996&limit=5`)), ...events],
+    [bodyOf(await get(`${blocks}?start=996&limit=5`)), ...reported],
     ['[]', 'pruned_page', 'pruned by upstream'],
     'its newest events did not lower the stream end'
   )
 })
 
 t.test('a lagging page too large to buffer is cancelled when it is fetched again', async t => {
-  const laggingStamps = stamps({ 'x-aptos-ledger-version': '900', 'x-aptos-ledger-timestampusec': '900000' })
+  const laggingStamps = stamps(headAt(900))
   let close: () => void = () => {}
   const closed = new Promise<void>(resolve => {
     close = resolve
@@ -440,29 +358,13 @@ t.test('responses of a pruned upstream are forwarded, counted and never stored',
       0,
       'no page is reported gone without a fetch'
     )
-    // An upstream with a longer history at the same address.
-    const twin = await startSandbox({ blockMs: 0, prunedBlocks: 0 })
-    t.teardown(async () => {
-      await twin.close()
-    })
-    const body = (await sendRequest(twin.url, page)).body
-    const other = sandbox.faults.add({ kind: 'body', body, match: 'account_events' })
-    const window = sandbox.faults.add({
-      kind: 'headers',
-      set: { 'x-aptos-ledger-oldest-version': '0', 'x-aptos-oldest-block-height': '0' },
-      match: 'account_events'
-    })
-    if (code === 200) t.match(await varve.get(page), { status: 200, body, headers: { [status]: stored } }, mode)
-    other.remove()
-    window.remove()
-    if (code === 200) t.match(await varve.get(page), { status: 200, body, headers: { [status]: /^varve; hit/ } }, mode)
   }
 })
 
 t.test('an empty page below the known stream end is pruned; above it, or if unknown, it is not', async t => {
-  const { sandbox, events, get } = await proxyAt(t, { prunedBlocks: 998 })
+  const { sandbox, reported, get } = await proxyAt(t, { prunedBlocks: 998 })
   sandbox.ledger.prunedEvents = 'empty'
-  const bodyAndEvents = async (target: string): Promise<string[]> => [bodyOf(await get(target)), ...events.splice(0)]
+  const bodyAndEvents = async (target: string): Promise<string[]> => [bodyOf(await get(target)), ...reported.splice(0)]
   t.same(await bodyAndEvents(`${blocks}?start=5`), ['[]', 'empty_page'], 'an unseen end is not guessed')
   t.same(await bodyAndEvents(`${blocks}?limit=1`), [(await sendRequest(sandbox.url, `${blocks}?start=999`)).body])
   t.same(await bodyAndEvents(`${blocks}?start=5`), ['[]', 'pruned_page', 'pruned by upstream'])
@@ -483,13 +385,13 @@ t.test('an empty page below the known stream end is pruned; above it, or if unkn
 })
 
 t.test('the newest events decide where a stream ends, since its path may come to mean another', async t => {
-  const { sandbox, events, get } = await proxyAt(t)
+  const { sandbox, reported, get } = await proxyAt(t)
   await get(blocks)
   await get(`${blocks}?start=300&limit=5`)
   sandbox.ledger.prunedEvents = 'empty'
   sandbox.ledger.pruneTo(998)
   await get(`${blocks}?start=500&limit=5`)
-  t.same(events.splice(0), ['pruned_page', 'pruned by upstream'])
+  t.same(reported.splice(0), ['pruned_page', 'pruned by upstream'])
   const other = sandbox.faults.add({
     kind: 'body',
     body: (await sendRequest(sandbox.url, `${blocks}?limit=1`)).body.replace(
@@ -500,22 +402,22 @@ t.test('the newest events decide where a stream ends, since its path may come to
   await get(blocks)
   other.remove()
   await get(`${blocks}?start=500&limit=5`)
-  t.same(events.splice(0), ['empty_page'])
+  t.same(reported.splice(0), ['empty_page'])
   await get(`${blocks}?start=7&limit=5`)
-  t.same(events.splice(0), ['pruned_page', 'pruned by upstream'])
+  t.same(reported.splice(0), ['pruned_page', 'pruned by upstream'])
 })
 
 t.test('stream ends and pages of one chain do not apply to the chain that replaces it', async t => {
-  const { sandbox, events, get } = await proxyAt(t)
+  const { sandbox, reported, get } = await proxyAt(t)
   const page = `${blocks}?start=300&limit=5`
   await get(page)
   t.equal(outcomeNameOf(await get(page)), 'hit_memory')
   sandbox.faults.add({ kind: 'otherChain', blocks: 600 })
   t.equal((await get(modules)).position?.head.blockHeight, 599n)
-  events.length = 0
+  reported.length = 0
   sandbox.faults.add({ kind: 'body', body: '[]', match: 'account_events' })
   const other = await get(page)
-  t.same([other.name, bodyOf(other), ...events], ['miss', '[]', 'empty_page'])
+  t.same([other.name, bodyOf(other), ...reported], ['miss', '[]', 'empty_page'])
 })
 
 t.test('a cached page beyond the window is served and counted with its distance, if configured', async t => {
@@ -572,82 +474,3 @@ t.test('an old rendering of a page is read again, unless the upstream has pruned
   }
   t.equal(requestCountOf(sandbox), 2)
 })
-
-t.test(`cached pages match an archive that never prunes, others the upstream now (${seedTitle})`, async t => {
-  const stream = fc.constantFrom(blocks, blocks, deposits, epochs, withdrawals)
-  const page = fc.tuple(
-    stream,
-    fc.integer({ min: 0, max: 130 }),
-    fc.constantFrom('', '&limit=1', '&limit=4', '&limit=25', '&limit=200')
-  ).map(([path, start, limit]) => `${path}?start=${start}${limit}`)
-  const step = fc.oneof(
-    {
-      weight: 6,
-      arbitrary: fc.record({
-        read: fc.oneof({ weight: 5, arbitrary: page }, { weight: 1, arbitrary: stream }),
-        times: fc.constantFrom(1, 1, 3)
-      })
-    },
-    fc.record({ grow: fc.integer({ min: 1, max: 20 }) }),
-    fc.record({ prune: fc.integer({ min: 1, max: 40 }) }),
-    fc.record({ mode: fc.constantFrom<PrunedEventsMode>('error500', 'gone410', 'empty', 'gaps', 'served') }),
-    fc.record({ lag: fc.integer({ min: 0, max: 6 }) }),
-    fc.record({ wait: fc.constantFrom(1, 500, 1000) })
-  )
-  await checkAsync(
-    fc.asyncProperty(fc.array(step, { minLength: 10, maxLength: 30 }), fc.boolean(), async (steps, servePruned) => {
-      const whole = { blockMs: 0, blocks: 90, prunedBlocks: 0, startVersion: 2n ** 53n - 100n }
-      const { sandbox, parts, clock, get } = await proxyAt(t, whole, { eventsTtlMs: 1000, servePruned })
-      const twin = await startSandbox(whole)
-      let lag: { remove: () => void } | undefined
-      try {
-        for (const done of steps) {
-          if ('grow' in done) {
-            for (const { ledger } of [sandbox, twin]) ledger.grow(done.grow)
-          } else if ('prune' in done) sandbox.ledger.pruneTo(sandbox.ledger.oldest.blockHeight + BigInt(done.prune))
-          else if ('mode' in done) sandbox.ledger.prunedEvents = done.mode
-          else if ('wait' in done) clock.ms += done.wait
-          else if ('lag' in done) {
-            lag?.remove()
-            lag = done.lag === 0 ? undefined : sandbox.faults.add({ kind: 'lag', blocks: done.lag })
-          } else {
-            const { read, times } = done
-            const direct = await sendRequest(sandbox.url, read)
-            const never = await sendRequest(twin.url, read)
-            const servedVersion = parts.tracker.position?.head.version ?? 0n
-            const requestCount = requestCountOf(sandbox)
-            for (const outcome of await Promise.all(Array.from({ length: times }, async () => await get(read)))) {
-              const entry = 'entry' in outcome ? outcome.entry : outcome.fetched.entry
-              const received = entry ?? ('fetched' in outcome ? outcome.fetched.response : undefined)
-              const isEqualTo = (truth: typeof direct): boolean =>
-                received?.status === truth.status && received.body.equals(truth.bytes)
-              const problem = entry !== undefined
-                ? (!isEqualTo(never) && 'a stored page differs from history') ||
-                  ((versionIn(outcome) ?? 0n) < servedVersion && 'a full page bears a position that was left behind')
-                : (!isEqualTo(direct) && 'a page that is not stored differs from the upstream') ||
-                  (versionIn(outcome) !== BigInt(String(direct.headers['x-aptos-ledger-version'])) &&
-                    'not the position stamped on that response')
-              if (problem !== false) throw new Error(`${read} ${outcome.name}: ${problem}`)
-            }
-            const isStored = isStoredIn(parts, read)
-            if (!isStored && requestCountOf(sandbox) === requestCount) {
-              throw new Error(`${read} was served without a fetch`)
-            }
-            if (
-              isStored &&
-              (!read.includes('start') || countIn(never.body) !== Number(/limit=(\d+)/.exec(read)?.[1] ?? 25))
-            ) throw new Error(`${read} must not be stored`)
-          }
-        }
-      } finally {
-        await Promise.all([sandbox.close(), twin.close()])
-      }
-    }),
-    30
-  )
-})
-
-function isStoredIn (parts: ProxyContext, target: string): boolean {
-  if (parts.tracker.chain === undefined) throw new Error('no chain')
-  return lookUpInMemory(parts, pinTo(parts.tracker.chain, readOfTarget(target))) !== undefined
-}
