@@ -1,9 +1,18 @@
 import t from 'tap'
+import { outcomeNameOf } from '../../src/proxy/outcomes.js'
+import { type ProxyContext } from '../../src/proxy/proxy-context.js'
+import { serveRead } from '../../src/proxy/serve-read.js'
 import { type Sandbox } from '#sandbox'
 import { sendRequest, type TestRequest, type TestResponse, tableItemLookup } from '../support/client.js'
-import { respondOk, stamps, startChangingUpstream, startStubUpstream } from '../support/stub-upstream.js'
+import { readOfTarget, resolvedContextAt } from '../support/proxy-context.js'
+import {
+  respondOk,
+  stamps,
+  startChangingUpstream,
+  startHeldUpstream,
+  startStubUpstream
+} from '../support/stub-upstream.js'
 import { startWithUpstreams } from '../support/multiple-upstreams.js'
-import { until } from '../support/until.js'
 import { varveAt, varveAtSandbox } from '../support/varve.js'
 
 const status = 'cache-status'
@@ -250,19 +259,38 @@ t.test('in observe mode a would-be hit is fetched from an upstream at the served
   }
 })
 
-t.test('in observe mode an old rendering counts as a hit while no upstream can make a new one', async t => {
-  const { state, url } = await startChangingUpstream(t)
-  const varve = await varveAt(t, url, { ...observe, head: { pollMs: 10 } })
-  const statusOf = async (): Promise<unknown> =>
-    (await varve.get('/v1/accounts/0x1/modules?ledger_version=500')).headers[status]
-  t.same([await statusOf(), await statusOf()], [bypass, wouldHit])
-  state.respond = response => {
-    response.writeHead(503, stamps()).end()
+t.test('observe mode counts old renderings and ages of micro-cached responses as serve mode does', async t => {
+  const clock = { ms: 0 }
+  const observing = async (
+    url: string
+  ): Promise<{ context: ProxyContext, count: (target: string) => Promise<string> }> => {
+    const { context: parts } = await resolvedContextAt(t, url, clock)
+    const context = { ...parts, settings: { ...parts.settings, isObserving: true } }
+    return { context, count: async target => outcomeNameOf(await serveRead(context, readOfTarget(target))) }
   }
-  state.release = 'bbbb'
-  await until(async () => {
-    await statusOf()
-    return await varve.metric('varve_requests_total{endpoint="account_modules",outcome="hit_memory",status="503"}') !==
-      undefined
-  }, 'a failed refresh counts as the hit of serve mode')
+  const changing = await startChangingUpstream(t)
+  const { context, count } = await observing(changing.url)
+  const history = '/v1/accounts/0x1/modules?ledger_version=500'
+  t.same([await count(history), await count(history)], ['miss', 'hit_memory'])
+  changing.state.release = 'bbbb'
+  await context.resolveChain()
+  changing.state.respond = response => {
+    response.writeHead(500, stamps()).end()
+  }
+  t.same([await count(history), await count(history)], ['hit_memory', 'hit_memory'], 'no upstream can make it again')
+
+  const held = await startHeldUpstream(t)
+  const { count: countHeld } = await observing(held.url)
+  const reads = [countHeld('/v1/info')]
+  const first = await held.next()
+  clock.ms = 400
+  reads.push(countHeld('/v1/info'))
+  for (const response of [first, await held.next()]) respondOk(response, '{}')
+  t.same(await Promise.all(reads), ['forwarded', 'forwarded'])
+  for (const [ms, outcome] of [[999, 'hit_memory'], [1000, 'forwarded']] as const) {
+    clock.ms = ms
+    const read = countHeld('/v1/info')
+    respondOk(await held.next(), '{}')
+    t.equal(await read, outcome, `after ${ms} ms`)
+  }
 })
