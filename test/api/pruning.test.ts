@@ -209,6 +209,14 @@ t.test('a restored longer history is served, although the served head does not g
   t.equal(stub.requests.length, 2)
 })
 
+t.test('a response of another chain does not change the window', async t => {
+  const { state, ...stub } = await startChangingUpstream(t)
+  const varve = await varveAt(t, stub.url)
+  state.stamps = { 'x-aptos-chain-id': '9', 'x-aptos-ledger-oldest-version': '900' }
+  for (let round = 0; round < 2; round++) t.match(await varve.get(`${modulesAt}500`), { status: 503 })
+  t.equal(stub.requests.length, 1, 'no data request before its chain is verified')
+})
+
 t.test('an upstream\'s 410 is forwarded unchanged, and local 410s copy its allow-listed members', async t => {
   let more: Record<string, unknown> = {
     hint: 'use the archive',
