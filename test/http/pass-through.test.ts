@@ -441,7 +441,8 @@ t.test('100-continue is sent before the body is read, and an unacceptable body i
 })
 
 t.test('a client that disconnects cancels its upstream request, before or within the response', async t => {
-  const { stub, next } = await startHeldUpstream(t)
+  const stub = await startHeldUpstream(t)
+  const { next } = stub
   const varve = await varveAt(t, stub.url, { passThrough: 'all', upstream: { timeoutMs: 60_000, maxConcurrent: 1 } })
   const { hostname, port } = new URL(varve.url)
   for (const [method, target] of [['GET', spec], ['POST', posted]] as const) {

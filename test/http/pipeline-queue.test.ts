@@ -181,7 +181,8 @@ t.test('complete pipelined requests are answered before an incomplete one times 
 })
 
 t.test('a client that pipelines without end is cut', async t => {
-  const { stub, next } = await startHeldUpstream(t)
+  const stub = await startHeldUpstream(t)
+  const { next } = stub
   const varve = await varveAt(t, stub.url, { upstream: { timeoutMs: 60_000 } })
   const client = await openDeaf(t, varve.url, get(modules))
   await next()

@@ -139,7 +139,8 @@ t.test('bytes after an invalid request are not even read while a response is pen
   t.teardown(() => {
     process.off('warning', warn)
   })
-  const { stub, next } = await startHeldUpstream(t)
+  const stub = await startHeldUpstream(t)
+  const { next } = stub
   const varve = await varveAt(t, stub.url)
   const client = openRaw(t, varve.url, `GET ${modules} HTTP/1.1\r\nHost: x\r\n\r\n\0\0`)
   client.socket.setNoDelay(true)
@@ -240,7 +241,8 @@ t.test('a drain loses no request: it finishes, still answers new ones, then clos
 })
 
 t.test('a drain ends in time although an upstream hangs, and waiting clients get an error', async t => {
-  const { stub, next } = await startHeldUpstream(t)
+  const stub = await startHeldUpstream(t)
+  const { next } = stub
   const varve = await varveAt(t, stub.url, { upstream: { timeoutMs: 60_000 } })
   const pending = [modules, modules, '/v1/accounts/0x1/modules'].map(async target => await varve.get(target))
   await next()

@@ -135,7 +135,8 @@ t.test('a response of exactly cache.maxEntryMb is stored, and one byte more is n
 
 t.test('the first bytes of a streamed response reach the client before the upstream sends the last', async t => {
   for (const isDeclared of [true, false]) {
-    const { stub, next: begun } = await startUnfinishedUpstream(t, isDeclared)
+    const stub = await startUnfinishedUpstream(t, isDeclared)
+    const begun = stub.next
     const varve = await varveAt(t, stub.url, small)
     for (const target of [modules, latest, other]) {
       const response = await open(varve.url, target)
@@ -205,7 +206,8 @@ t.test('requests coalesced on a too large response each fetch on their own and g
 
 t.test('a client that leaves a streamed response cancels only its own fetch', async t => {
   for (const target of [modules, latest]) {
-    const { stub, next: begun } = await startUnfinishedUpstream(t, false)
+    const stub = await startUnfinishedUpstream(t, false)
+    const begun = stub.next
     const varve = await varveAt(t, stub.url, small)
     const both = [open(varve.url, target), open(varve.url, target)]
     const reads = [await begun(), await begun()]
@@ -221,7 +223,8 @@ t.test('a client that leaves a streamed response cancels only its own fetch', as
 
 t.test('HEAD of a streamed response has its header, and its body is discarded', async t => {
   for (const isDeclared of [true, false]) {
-    const { stub, next: begun } = await startUnfinishedUpstream(t, isDeclared)
+    const stub = await startUnfinishedUpstream(t, isDeclared)
+    const begun = stub.next
     const varve = await varveAt(t, stub.url, { ...small, upstream: { ...small.upstream, maxConcurrent: 1 } })
     for (const target of [modules, latest]) {
       // Repeats more often than the upstream has slots.
@@ -239,7 +242,8 @@ t.test('HEAD of a streamed response has its header, and its body is discarded', 
 
 t.test('a truncated upstream response breaks the client\'s connection, so it never looks complete', async t => {
   for (const isDeclared of [true, false]) {
-    const { stub, next: begun } = await startUnfinishedUpstream(t, isDeclared)
+    const stub = await startUnfinishedUpstream(t, isDeclared)
+    const begun = stub.next
     const varve = await varveAt(t, stub.url, small)
     for (const target of [modules, latest, other]) {
       const response = await open(varve.url, target)
@@ -433,7 +437,8 @@ t.test('a pipelined request waits for the end of a streamed response', async t =
 })
 
 t.test('a shutdown does not wait for a client that stalls', async t => {
-  const { stub, next: begun } = await startUnfinishedUpstream(t, false)
+  const stub = await startUnfinishedUpstream(t, false)
+  const begun = stub.next
   const varve = await varveAt(t, stub.url, small)
   const response = await open(varve.url, modules)
   const upstreamResponse = await begun()

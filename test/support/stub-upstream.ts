@@ -70,9 +70,8 @@ export async function startEmptyUpstream (t: Test): Promise<StubUpstream> {
 }
 
 /** An upstream whose responses a test completes, in the order of their requests. */
-export interface HeldUpstream {
-  readonly stub: StubUpstream
-  next(): Promise<ServerResponse>
+export interface HeldUpstream extends StubUpstream {
+  readonly next: () => Promise<ServerResponse>
 }
 
 /** Starts an upstream whose responses a test completes; `begin` sends what comes before. */
@@ -82,11 +81,12 @@ export async function startHeldUpstream (
 ): Promise<HeldUpstream> {
   const arrivals = new EventEmitter()
   const responses = on(arrivals, 'response')
-  const stub = await startStubUpstream(t, (_request, response) => {
+  const stub = await startStubUpstream(t, (request, response) => {
+    request.resume()
     begin(response)
     arrivals.emit('response', response)
   })
-  return { stub, next: async () => (await responses.next()).value[0] as ServerResponse }
+  return { ...stub, next: async () => (await responses.next()).value[0] as ServerResponse }
 }
 
 /** Starts an upstream that holds the responses of some targets until the test releases them. */
@@ -113,29 +113,6 @@ export async function startCountingUpstream (t: Test): Promise<StubUpstream & { 
     respondOk(response, `[${nth}]`)
   })
   return { ...upstream, reads: () => upstream.requests.length }
-}
-
-/** Starts an upstream whose responses the test sends: `next` waits for a request and returns its response. */
-export async function startHeldUpstream (t: Test): Promise<StubUpstream & { next: () => Promise<ServerResponse> }> {
-  const waiting: ServerResponse[] = []
-  let onArrived = (): void => {}
-  const stub = await startStubUpstream(t, (request, response) => {
-    request.resume()
-    waiting.push(response)
-    onArrived()
-  })
-  return {
-    ...stub,
-    next: async () => {
-      for (;;) {
-        const response = waiting.shift()
-        if (response !== undefined) return response
-        await new Promise<void>(resolve => {
-          onArrived = resolve
-        })
-      }
-    }
-  }
 }
 
 /** State of an upstream; a test may change it at any time. */
