@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { type BlockSummary, readBlockSummary } from '../../src/api/block-summary.js'
+import { type BlockSummary, readBlockEnd, readBlockSummary } from '../../src/api/block-summary.js'
 import { type EventPageSummary, readEventPageSummary } from '../../src/api/event-page-summary.js'
 import { check, seedTitle } from '../support/properties.js'
 import { u64 } from '../support/value-variants.js'
@@ -230,4 +230,20 @@ t.test('a page with a malformed event is not read', async t => {
   ) {
     t.equal(readEventPageSummary(Buffer.from(body)), undefined, body)
   }
+})
+
+t.test('the end of a block is read only from that block, whole and in numbers as nodes print them', async t => {
+  const block = { block_height: '7', block_timestamp: '1000', last_version: '99' }
+  const endOf = (change: object): unknown => readBlockEnd(Buffer.from(JSON.stringify({ ...block, ...change })), 7n)
+  t.same(endOf({}), { version: 99n, timestampUsec: 1000n })
+  for (
+    const change of [
+      { block_height: '8' },
+      { block_timestamp: 1000 },
+      { block_timestamp: 'x' },
+      { last_version: 99 },
+      { last_version: '-1' }
+    ]
+  ) t.equal(endOf(change), undefined, JSON.stringify(change))
+  t.equal(readBlockEnd(Buffer.from('{"block_height"'), 7n), undefined, 'broken off')
 })

@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
+import { ChainChanges } from '../../src/chain/chain-changes.js'
 import { ChainEvents } from '../../src/chain/chain-events.js'
 import { type Position } from '../../src/api/position.js'
 import { Tracker } from '../../src/chain/tracker.js'
@@ -285,4 +286,15 @@ t.test('the followed head has the oldest version of all upstreams, and no reset 
   t.same([tracker.position?.head.version, tracker.newestHead?.version], [5n, 5n])
   tracker.learn(at(6, 20_010), 'x-aptos-')
   t.equal(tracker.position?.head.version, 6n, 'a new chain is not followed yet')
+})
+
+t.test('a sixth change of chain within a minute is another chain, until the minute is over', async t => {
+  let nowMs = 0
+  const now = (): number => nowMs
+  const tracker = new Tracker(undefined, now, new ChainEvents(), false, new ChainChanges(now))
+  tracker.learn(at(100, 1000), 'x-aptos-')
+  const lower = (nth: number): string => tracker.learn(at(100 - nth, 1000 + nth), 'x-aptos-')
+  t.same([1, 2, 3, 4, 5, 6].map(lower), [...Array<string>(5).fill('reset'), 'other_chain'])
+  nowMs = 60_000
+  t.equal(lower(6), 'reset')
 })
