@@ -22,7 +22,6 @@ import {
   requireLegalCharacters,
   versionInTarget
 } from '../src/api/pass-through-target.js'
-import { secretsOfClient, targetToRecord } from '../src/tools/recording/redact-secrets.js'
 import { Cors } from '../src/http/cors.js'
 import { parseAddress } from '../src/http/trusted-proxy-matcher.js'
 import { traceIdOf } from '../src/http/extract-trace-context.js'
@@ -212,8 +211,6 @@ const parsers: Record<string, (text: string) => unknown> = {
     bodyOf('/v1/view', Buffer.from(JSON.stringify({ function: text, type_arguments: [text], arguments: [text] }))),
   'readRequest, BCS': text => bodyOf('/v1/view', Buffer.from(text), 'application/x.a.view_function+bcs'),
   bodyInWords: bodyFromText,
-  recordedTarget: targetToRecord,
-  secretsOf: text => secretsOfClient([['authorization', text], ['x-api-key', text]], text),
   readInLine: parseWarmRequest
 }
 

@@ -3,7 +3,6 @@ import { join } from 'node:path'
 import t from 'tap'
 import { blocksIn, blockFaults } from './support/readme/code-blocks.js'
 import { pageConfig } from './support/readme/page-config.js'
-import { PageRunner } from './support/readme/page-runner.js'
 import { pagesIn } from './support/readme/pages.js'
 import { PagePorts } from './support/readme/page-ports.js'
 import { isSandboxCommand, isServerCommand } from './support/readme/page-server.js'
@@ -137,18 +136,6 @@ t.test('a block that may never return is a fault', async t => {
     t.match(faults('~~~sh', command, '~~~'), [/^p\.md:1: waits for every job/], command)
   }
   t.same(faults('~~~sh', 'kill $job; wait $job', 'curl --retry 9 --retry-connrefused http://127.0.0.1:8080', '~~~'), [])
-})
-
-t.test('each block of docs/record-and-replay.md returns beside another job, with its output', async t => {
-  const root = join(import.meta.dirname, '..')
-  const blocks =
-    pagesIn(root).find(({ name }) => name === 'docs/record-and-replay.md')?.blocks.filter(({ skipReason, language }) =>
-      skipReason === undefined && language === 'sh'
-    ) ?? []
-  const folder = t.testdir({ dist: t.fixture('symlink', join(root, 'dist')) })
-  const follower = new PageRunner(t, folder, await PagePorts.find())
-  t.equal(blocks.length, 2)
-  for (const block of blocks) t.equal(await follower.runBlock(block), undefined, `line ${block.line}`)
 })
 
 t.test('output matches exactly, except long numbers, trailing blanks and dots', async t => {

@@ -1,5 +1,3 @@
-import { endpoints } from './endpoints.js'
-
 /** Target of the index, which names position and release; every other target continues its path. */
 export const indexTarget = '/v1'
 
@@ -47,34 +45,4 @@ export function isEventStreamPath (path: string): boolean {
 /** Returns true if a POST to a target only reads, also behind a path prefix; a POST elsewhere may be a transaction. */
 export function isReadByPost (target: string): boolean {
   return /\/v1\/(?:view$|view\?|tables\/)/.test(target)
-}
-
-/** Parameters of full nodes, also on unknown routes; a recording redacts others, since they may be API keys. */
-export const knownParameters: ReadonlySet<string> = new Set([
-  ...endpoints.flatMap(({ query }) => Object.keys(query)),
-  'start_version',
-  'end_version',
-  'duration_secs',
-  'estimate_gas_unit_price',
-  'estimate_max_gas_amount',
-  'estimate_prioritized_gas_unit_price'
-])
-
-// Path segments of full nodes behind /v1; others may belong to a gateway.
-const knownFirstSegments = new Set([
-  '',
-  '-',
-  'spec',
-  'spec.json',
-  'spec.yaml',
-  'experimental',
-  ...endpoints.flatMap(({ path: [, word] }) => typeof word === 'string' ? [word] : [])
-])
-
-/** Finds the path before the API's /v1, as a gateway prefix may contain /v1 too; undefined if ambiguous. */
-export function gatewayPrefixOf (path: string): string | undefined {
-  if (path === '/') return ''
-  const places = [...path.matchAll(/\/v1(?=\/|$)/g)].map(({ index }) => index)
-  const place = places.find(at => knownFirstSegments.has(path.slice(at).split('/', 3)[2] ?? '')) ?? places.at(-1)
-  return place === undefined ? undefined : path.slice(0, place)
 }

@@ -1,6 +1,4 @@
 import { type WarmFlags } from './warm.js'
-import { type RecordFlags } from './record.js'
-import { type ReplayFlags } from './replay.js'
 import { type Command, shells } from './command-definition.js'
 
 /** Commands beside the proxy. */
@@ -56,76 +54,6 @@ export const toolCommands: readonly Command[] = [{
     'cut -f 2 requests.tsv | varve warm -'
   ],
   run: async ({ flags, words }, io) => await (await import('./warm.js')).warm(flags as WarmFlags, words, io)
-}, {
-  name: 'record',
-  summary: 'records requests to an upstream and its responses',
-  aside: ' in a file, and forwards them',
-  usage: ['varve record --upstream URL --out FILE [flags]'],
-  flags: [
-    {
-      name: 'upstream',
-      value: 'URL',
-      text: 'the upstream, as for varve serve; may have a path prefix before /v1'
-    },
-    { name: 'out', value: 'FILE', text: 'the recording, readable by its owner only' },
-    { name: 'listen', value: 'HOST:PORT', text: 'default 127.0.0.1:8082' },
-    {
-      name: 'header',
-      value: '\'NAME: VALUE\'',
-      // eslint-disable-next-line no-template-curly-in-string
-      text: 'sent upstream with each request; may be given more than once; ${NAME} is taken from the environment',
-      isRepeatable: true
-    },
-    { name: 'force', text: 'replaces an existing file' },
-    {
-      name: 'max-body-mb',
-      value: 'N',
-      text: 'longer bodies are forwarded but not recorded, default 16'
-    },
-    {
-      name: 'max-mb',
-      value: 'N',
-      text: 'maximum file size, default 256; further requests are forwarded but not recorded'
-    }
-  ],
-  notes: [
-    'Each request and its response become one line of JSON, byte for byte, after the response has ended. Credentials ' +
-    'and addresses of clients are left out: in headers, cookies, the path before /v1 and the query; *** replaces a ' +
-    'credential that a response repeats. Ctrl-C ends the recording and flushes it to disk. Exit 1: the file cannot ' +
-    'be written.'
-  ],
-  examples: [
-    'varve record --upstream http://127.0.0.1:8081 --out report.jsonl',
-    // eslint-disable-next-line no-template-curly-in-string
-    'varve record --upstream https://node.example/key --header \'authorization: Bearer ${NODE_KEY}\' ' +
-    '--out report.jsonl',
-    'varve serve --upstream http://127.0.0.1:8082'
-  ],
-  run: async ({ flags }, io) => await (await import('./record.js')).record(flags as RecordFlags, io)
-}, {
-  name: 'replay',
-  operands: 'FILE',
-  summary: 'serves the responses of a recording',
-  aside: ' of varve record, as an upstream',
-  usage: ['varve replay FILE [flags]'],
-  words: 'files',
-  flags: [
-    { name: 'listen', value: 'HOST:PORT', text: 'default 127.0.0.1:8081' },
-    { name: 'timing', text: 'each response takes as long as the recorded one' }
-  ],
-  notes: [
-    'An identical request gets the recorded response, byte for byte; else a request variant of the same read does, ' +
-    'such as another form of an address or a number. Several responses to a request are served in recorded order, ' +
-    'and the last one repeats. A response that was cut off is cut off again. A request without a recorded response ' +
-    'gets 404 and is reported. The whole file is checked first; mistakes are listed with their lines, and varve ' +
-    'exits with 2.'
-  ],
-  examples: [
-    'varve replay report.jsonl',
-    'varve replay report.jsonl --timing --listen 127.0.0.1:9000',
-    'varve serve --upstream http://127.0.0.1:8081'
-  ],
-  run: async ({ flags, words }, io) => await (await import('./replay.js')).replay(flags as ReplayFlags, words, io)
 }, {
   name: 'completion',
   operands: shells.join('|'),

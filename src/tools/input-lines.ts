@@ -1,7 +1,6 @@
 import { constants, createReadStream } from 'node:fs'
 import { access, stat } from 'node:fs/promises'
 import { type Readable } from 'node:stream'
-import { readLines } from './read-lines.js'
 import { type InputLine } from './warm/request-file-job.js'
 import { UsageError } from '../app/io.js'
 
@@ -10,6 +9,7 @@ export const stdinName = '-'
 
 // Largest request body plus the rest of its line; longer lines are not requests.
 const maxLineBytes = 16 * 1024 * 1024
+const newline = 0x0a
 
 /** Rejects an unreadable file before anything is fetched for the files before it. */
 export async function requireReadable (files: readonly string[]): Promise<void> {
@@ -49,7 +49,7 @@ export async function* readInputLines (
     signal.addEventListener('abort', destroy, { once: true })
     let number = 0
     try {
-      for await (const { text } of readLines(bytes, maxLineBytes)) {
+      for await (const text of readLines(bytes, maxLineBytes)) {
         yield { file: file === stdinName ? 'standard input' : file, number: ++number, text }
       }
     } catch (error) {
@@ -61,4 +61,28 @@ export async function* readInputLines (
       signal.removeEventListener('abort', destroy)
     }
   }
+}
+
+/**
+ * Splits only at line feeds, because text readers also split at other characters. Throws if a line exceeds the limit.
+ */
+async function* readLines (chunks: AsyncIterable<Buffer>, maxBytes: number): AsyncGenerator<string> {
+  let partial: Buffer[] = []
+  let partialBytes = 0
+  let number = 1
+  for await (const chunk of chunks) {
+    let from = 0
+    for (let at = chunk.indexOf(newline); at !== -1; at = chunk.indexOf(newline, from)) {
+      yield Buffer.concat([...partial, chunk.subarray(from, at)]).toString()
+      partial = []
+      partialBytes = 0
+      from = at + 1
+      number++
+    }
+    partial.push(chunk.subarray(from))
+    partialBytes += chunk.length - from
+    if (partialBytes > maxBytes) throw new Error(`line ${number} is longer than ${maxBytes} bytes`)
+  }
+  const rest = Buffer.concat(partial).toString()
+  if (rest !== '') yield rest
 }

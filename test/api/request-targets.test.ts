@@ -4,7 +4,6 @@ import {
   blockByHeightTarget,
   blockByVersionTarget,
   gasEstimateTarget,
-  gatewayPrefixOf,
   indexTarget,
   isReadByPost,
   isEventStreamPath,
@@ -38,13 +37,4 @@ t.test('views and table items may be sent again, a transaction may not', async t
     t.ok(isReadByPost(target), target)
   }
   for (const target of ['/v1/transactions', '/v1/viewer', '/v1']) t.notOk(isReadByPost(target), target)
-})
-
-t.test('the path before /v1 belongs to a gateway', async t => {
-  t.equal(gatewayPrefixOf('/'), '')
-  t.equal(gatewayPrefixOf('/v1'), '')
-  t.equal(gatewayPrefixOf('/key/v1/accounts/0x1'), '/key')
-  t.equal(gatewayPrefixOf('/v1/key/v1/accounts/0x1'), '/v1/key')
-  t.equal(gatewayPrefixOf('/a/v1/b/v1/c'), '/a/v1/b', 'unknown segments: the last')
-  t.equal(gatewayPrefixOf('/other'), undefined)
 })

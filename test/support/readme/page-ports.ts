@@ -1,8 +1,8 @@
 import { freePort } from '../free-port.js'
 
-// Ports on pages: varve, its admin listener, a node, a recorder or replay, and Redis.
-const documented = [8080, 9464, 8081, 8082, 6379] as const
-const pattern = /\b(?:127\.0\.0\.1|localhost):(8080|9464|8081|8082|6379)\b/g
+// Ports on pages: varve, its admin listener, a node, and Redis.
+const documented = [8080, 9464, 8081, 6379] as const
+const pattern = /\b(?:127\.0\.0\.1|localhost):(8080|9464|8081|6379)\b/g
 
 /** Replaces the ports of pages by free ones, because theirs may be taken on the machine. */
 export class PagePorts {
