@@ -28,7 +28,7 @@ export const toolCommands: readonly Command[] = [{
 }, {
   name: 'warm',
   summary: 'fills the cache through a running varve',
-  usage: ['varve warm --from V --to V [flags]', 'varve warm FILE... [flags]'],
+  usage: ['varve warm --from V --to V [flags]', 'varve warm FILE [flags]'],
   words: 'files',
   flags: [
     { name: 'from', value: 'V', text: 'reads blocks, beginning with the one that contains this ledger version' },
@@ -37,15 +37,14 @@ export const toolCommands: readonly Command[] = [{
     { name: 'url', value: 'URL', text: 'the running varve, default http://127.0.0.1:8080' },
     { name: 'concurrency', value: 'N', text: 'concurrent reads, default 8' },
     { name: 'rate', value: 'N', text: 'maximum reads per second; default: no limit' },
-    { name: 'skip', value: 'N', text: 'skips the first N lines, counted over all files' },
-    { name: 'json', text: 'JSON lines for programs: one every ten seconds, and one at the end' }
+    { name: 'skip', value: 'N', text: 'skips the first N lines of FILE' }
   ],
   notes: [
     'A FILE has one read per line: a path, or a JSON request with "method", "url", "body" and "accept", of which ' +
     '"url" is required; - is standard input. docs/operations.md turns access logs of nginx and Caddy into paths. ' +
     'Only cacheable reads are requested. A read is retried when varve or its upstreams are overloaded. Ctrl-C ends ' +
     'the run and prints the command that resumes it. Exit 0: everything was read; 1: something was not, such as a ' +
-    'line that is no request, which is reported and skipped; 2: a FILE cannot be read. ' +
+    'line that is no request, which is reported and skipped; 2: FILE cannot be read. ' +
     'VARVE_CLIENT_KEY in the environment is sent as the client\'s key.'
   ],
   examples: [

@@ -1,22 +1,10 @@
-import { type Readable } from 'node:stream'
-import { readU64 } from '../api/integer.js'
-import { WarmClient } from '../tools/warm/warm-client.js'
-import { VersionRangeJob } from '../tools/warm/version-range-job.js'
-import { RequestFileJob } from '../tools/warm/request-file-job.js'
-import {
-  formatBytes,
-  formatCount,
-  progressFactsOf,
-  groupDigits,
-  progressLineOf,
-  type Progress,
-  formatDuration
-} from '../tools/warm/format-progress.js'
-import { WarmCounts } from '../tools/warm/warm-counts.js'
-import { runWarmJob, type WarmJob } from '../tools/warm/warm-job.js'
 import { type ExitCode, exitCodes, type Io, UsageError } from '../app/io.js'
-import { stdinName, readInputLines, requireReadable, totalSizeOf } from '../tools/input-lines.js'
-import { ProgressReporter } from '../tools/progress-reporter.js'
+import { readU64 } from '../api/integer.js'
+import { BlockRange } from '../tools/warm/block-range.js'
+import { RequestLines, sizeOfInput } from '../tools/warm/request-lines.js'
+import { WarmClient } from '../tools/warm/warm-client.js'
+import { WarmCounts } from '../tools/warm/warm-counts.js'
+import { type WarmInput, WarmJob } from '../tools/warm/warm-job.js'
 
 /** Unparsed flags of `warm`. */
 export interface WarmFlags {
@@ -27,108 +15,100 @@ export interface WarmFlags {
   readonly concurrency?: string
   readonly rate?: string
   readonly skip?: string
-  readonly json?: boolean
 }
 
-const defaultUrl = 'http://127.0.0.1:8080'
-const maxConcurrency = 256
 // Covers the time of a normal read; slower reads are left to the next run.
 const graceMs = 3000
+// Frequent enough for a moving bar, and infrequent enough for a log.
+const barEveryMs = 200
+const lineEveryMs = 10_000
+const clearRest = '\x1b[K'
 
-/** Fills the cache through a running varve, from a block range or from request files. */
+/** Fills the cache through a running varve, from a range of blocks or from lines. */
 export async function warm (flags: WarmFlags, files: readonly string[], io: Io): Promise<ExitCode> {
-  const url = urlOf(flags.url ?? defaultUrl)
-  const workers = wholeNumberFlag('concurrency', flags.concurrency, 8, maxConcurrency)
-  const perSecond = flags.rate === undefined ? undefined : wholeNumberFlag('rate', flags.rate, 0, 1_000_000)
+  const concurrency = wholeNumberFlag('concurrency', flags.concurrency, 1, 256) ?? 8
   const stopping = new AbortController()
-  const job = files.length > 0 ? await requestFileJobOf(flags, files, io.in, stopping.signal) : blockRangeJobOf(flags)
   const counts = new WarmCounts()
   const client = new WarmClient({
-    url,
-    connections: workers,
-    perSecond,
+    url: urlOf(flags.url ?? 'http://127.0.0.1:8080'),
+    connections: concurrency,
+    perSecond: wholeNumberFlag('rate', flags.rate, 1, 1_000_000),
     key: io.environment['VARVE_CLIENT_KEY'],
-    counts,
+    onRetry: () => {
+      counts.countRetry()
+    },
     now: () => performance.now(),
     signal: stopping.signal
   })
-  const cut = (): void => {
-    client.abort()
-  }
+  const input = await inputOf(flags, files, io, client, stopping.signal)
+  const job = new WarmJob(input, counts)
   const stop = (): void => {
-    if (!stopping.signal.aborted) setTimeout(cut, graceMs).unref()
+    if (!stopping.signal.aborted) {
+      setTimeout(() => {
+        client.abort()
+      }, graceMs).unref()
+    }
     stopping.abort()
   }
-  // A second signal exits without waiting for requests in flight.
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     io.onSignal(signal, () => {
-      if (stopping.signal.aborted) cut()
+      // A second signal exits without waiting for requests in flight.
+      if (stopping.signal.aborted) client.abort()
       else stop()
     })
   }
-  const progress = (tookMs: number): Progress => ({ job, counts, tookMs })
-  const reporter = new ProgressReporter(
-    { io, isJson: flags.json === true },
-    tookMs => ({ line: progressLineOf(progress(tookMs)), share: job.share, facts: progressFactsOf(progress(tookMs)) })
-  )
-  const failure = await runWarmJob(job, { client, counts, signal: stopping.signal }, workers, stop)
-  reporter.stop()
+  const startedAt = performance.now()
+  const progress = setInterval(() => {
+    const line = counts.progressLine(input.noun, job.share, performance.now() - startedAt)
+    io.out(io.isTerminal ? `\r${line}${clearRest}` : `${line}\n`)
+  }, io.isTerminal ? barEveryMs : lineEveryMs)
+  const failure = await job.run(concurrency, stopping.signal, stop)
+  clearInterval(progress)
   await client.close()
-  const resumeCommand = job.resume && resumeCommandOf(job.resume, flags)
-  reporter.finish(summaryOf(progress(reporter.tookMs), job), {
-    ...(job.skippedNote !== undefined && { aside: job.skippedNote }),
-    ...(job.unreadNote !== undefined && { lost: job.unreadNote }),
-    ...(failure !== undefined && { failure: failure.message }),
-    ...(resumeCommand !== undefined && { resume: resumeCommand })
-  })
+  io.out(
+    `${io.isTerminal ? `\r${clearRest}` : ''}${counts.summary(input.noun, performance.now() - startedAt)}${
+      input.notes.map(note => `  ${note}\n`).join('')
+    }`
+  )
   if (failure !== undefined) io.err(`varve: ${failure.message}\n`)
-  if (resumeCommand !== undefined && flags.json !== true) {
-    io.err(`varve: not all was read; go on with\n  ${resumeCommand}\n`)
+  if (job.resume !== undefined) {
+    io.err(`varve: not all was read; go on with\n  ${commandOf(job.resume, flags)}\n`)
   }
-  return failure === undefined && resumeCommand === undefined && job.unreadNote === undefined && counts.failures === 0
+  return failure === undefined && job.resume === undefined && input.isWhole && !counts.hasFailures
     ? exitCodes.ok
     : exitCodes.failed
 }
 
-function blockRangeJobOf ({ from, to, transactions = false, skip }: WarmFlags): VersionRangeJob {
-  if (from === undefined || to === undefined) throw new UsageError('warm takes --from V and --to V, or files of reads')
-  if (skip !== undefined) throw new UsageError('--skip is of files of reads')
-  const range = { from: versionFlag('from', from), to: versionFlag('to', to), transactions }
-  if (range.from > range.to) throw new UsageError(`--from ${range.from} is above --to ${range.to}`)
-  return new VersionRangeJob(range)
-}
-
-async function requestFileJobOf (
+async function inputOf (
   { from, to, transactions, skip }: WarmFlags,
-  files: readonly string[],
-  input: () => Readable,
+  [file, ...others]: readonly string[],
+  io: Io,
+  client: WarmClient,
   signal: AbortSignal
-): Promise<RequestFileJob> {
-  if (files.indexOf(stdinName) !== files.lastIndexOf(stdinName)) throw new UsageError(`warm takes ${stdinName} once`)
-  if (from !== undefined || to !== undefined || transactions !== undefined) {
-    throw new UsageError('warm takes a range of blocks or files of reads, not both')
+): Promise<WarmInput> {
+  if (others.length > 0) throw new UsageError('warm takes one file; cat joins several: cat FILE... | varve warm -')
+  if (file === undefined) {
+    if (from === undefined || to === undefined) {
+      throw new UsageError('warm takes --from V and --to V, or a file of reads')
+    }
+    if (skip !== undefined) throw new UsageError('--skip is of a file of reads')
+    const span = { from: versionFlag('from', from), to: versionFlag('to', to), transactions: transactions === true }
+    if (span.from > span.to) throw new UsageError(`--from ${from} is above --to ${to}`)
+    return new BlockRange(span, client)
   }
-  const skipped = wholeNumberFlag('skip', skip, 0, Number.MAX_SAFE_INTEGER)
-  await requireReadable(files)
-  return new RequestFileJob(files, readInputLines(files, input, signal), skipped, await totalSizeOf(files))
+  if (from !== undefined || to !== undefined || transactions !== undefined) {
+    throw new UsageError('warm takes a range of blocks or a file of reads, not both')
+  }
+  const skipped = wholeNumberFlag('skip', skip, 0, Number.MAX_SAFE_INTEGER) ?? 0
+  return new RequestLines({ name: file, skip: skipped, sizeBytes: await sizeOfInput(file) }, io.in, client, signal)
 }
 
-function summaryOf ({ job: { noun, reads }, counts, tookMs }: Progress, { skippedNote, unreadNote }: WarmJob): string {
-  const notStored = [...counts.notStored].map(([reason, count]) => `${groupDigits(count)} ${reason}`)
-  const failed = [...counts.failed].map(([status, count]) => `${groupDigits(count)} with ${status}`)
-  return `${formatCount(reads, noun.one, noun.many)} in ${formatDuration(tookMs)}, ${formatBytes(counts.bytes)}: ${
-    formatCount(counts.hits, 'was', 'were')
-  } cached already, ${formatCount(counts.stored, 'is', 'are')} cached now\n` +
-    (notStored.length > 0 ? `  not cacheable: ${notStored.join(', ')}\n` : '') +
-    (failed.length > 0 ? `  failed: ${failed.join(', ')}\n` : '') +
-    [skippedNote, unreadNote].map(sentence => sentence === undefined ? '' : `  ${sentence}\n`).join('')
-}
-
-function resumeCommandOf (resume: readonly string[], flags: WarmFlags): string {
-  const same = (['url', 'concurrency', 'rate'] as const).flatMap(name =>
-    flags[name] === undefined ? [] : [`--${name}`, flags[name]]
-  )
-  return ['varve', 'warm', ...resume, ...same, ...(flags.json === true ? ['--json'] : [])].map(shellQuoted).join(' ')
+function commandOf (resume: readonly string[], flags: WarmFlags): string {
+  const same = (['url', 'concurrency', 'rate'] as const).flatMap(name => {
+    const value = flags[name]
+    return value === undefined ? [] : [`--${name}`, value]
+  })
+  return ['varve', 'warm', ...resume, ...same].map(shellQuoted).join(' ')
 }
 
 function shellQuoted (text: string): string {
@@ -149,10 +129,10 @@ function versionFlag (flag: string, text: string): bigint {
   return value
 }
 
-function wholeNumberFlag (flag: string, text: string | undefined, defaultValue: number, max: number): number {
-  if (text === undefined) return defaultValue
-  if (!/^[0-9]{1,16}$/.test(text) || Number(text) > max || (flag !== 'skip' && Number(text) === 0)) {
-    throw new UsageError(`--${flag} expects a whole number${flag === 'skip' ? '' : ` from 1 to ${max}`}, got ${text}`)
+function wholeNumberFlag (flag: string, text: string | undefined, min: number, max: number): number | undefined {
+  if (text === undefined) return undefined
+  if (!/^[0-9]{1,16}$/.test(text) || Number(text) < min || Number(text) > max) {
+    throw new UsageError(`--${flag} expects a whole number from ${min} to ${max}, got ${text}`)
   }
   return Number(text)
 }

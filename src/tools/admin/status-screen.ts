@@ -1,4 +1,4 @@
-import { formatCount, formatDuration, groupDigits } from '../warm/format-progress.js'
+import { formatCount, formatDuration, groupDigits } from '../format.js'
 
 /** Parts of /status.json that the screen shows; a varve of another release may lack some. */
 interface Status {

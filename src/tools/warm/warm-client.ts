@@ -1,8 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { Pool } from 'undici'
 import { readRetryAfterMs } from '../../upstreams/retry-after.js'
-import { bodyExcerptOf, type ProxyResponse, headerValueIn } from './proxy-response.js'
-import { type WarmCounts } from './warm-counts.js'
 
 /** Read to send to varve. */
 export interface WarmRequest {
@@ -10,6 +8,13 @@ export interface WarmRequest {
   readonly target: string
   readonly body?: string | undefined
   readonly accept?: string | undefined
+}
+
+/** Response of varve. */
+export interface ProxyResponse {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>
+  readonly body: Buffer
 }
 
 /** Limits and access of a warm client. */
@@ -20,15 +25,12 @@ export interface WarmClientOptions {
   readonly perSecond: number | undefined
   /** Client API key, if varve requires one. */
   readonly key: string | undefined
-  readonly counts: WarmCounts
+  readonly onRetry: () => void
   /** Monotonic clock in milliseconds. */
   readonly now: () => number
   /** Ends waiting requests; requests in flight finish unless `abort` is called. */
   readonly signal: AbortSignal
 }
-
-/** Error after the last retry. */
-export class UnreachableError extends Error {}
 
 const maxAttempts = 8
 // Fewer attempts before the first response, because the address is probably wrong.
@@ -37,6 +39,8 @@ const minBackoffMs = 250
 // Caps Retry-After, because operators would stop a run that seems stuck.
 const maxBackoffMs = 30_000
 const responseTimeoutMs = 60_000
+// Enough of a foreign error page to recognise its server.
+const excerptBytes = 300
 
 // Statuses that report overload or a missing upstream, and nothing about the read.
 const retryableStatuses = new Set([408, 429, 502, 503, 504])
@@ -59,7 +63,7 @@ export class WarmClient {
 
   /** Resolves with any response; undefined if the run ended before the request was sent. */
   async fetch (request: WarmRequest): Promise<ProxyResponse | undefined> {
-    const { counts, signal } = this.#options
+    const { onRetry, signal } = this.#options
     for (let attempt = 1;; attempt++) {
       await this.#waitForRate()
       if (signal.aborted) return undefined
@@ -68,13 +72,13 @@ export class WarmClient {
       if (!(response instanceof Error) && !retryableStatuses.has(response.status)) return response
       if (signal.aborted) return undefined
       if (attempt >= (this.#hasResponded ? maxAttempts : maxFirstAttempts)) {
-        throw new UnreachableError(`${this.#options.url.origin} ${
+        throw new Error(`${this.#options.url.origin} ${
           response instanceof Error
             ? `cannot be reached: ${reasonOf(response)}; check that varve listens there, or set --url`
             : `answers ${response.status}: ${bodyExcerptOf(response)}`
         }`)
       }
-      counts.retries++
+      onRetry()
       const retryAfterMs = response instanceof Error
         ? 0
         : readRetryAfterMs(headerValueIn(response, 'retry-after') ?? '0', undefined, 0)
@@ -120,6 +124,17 @@ export class WarmClient {
     // An aborted pause returns early, and the caller sends nothing.
     await pause(ms, undefined, { signal: this.#options.signal }).catch(() => {})
   }
+}
+
+/** Returns the beginning of a body in one line without control characters. */
+export function bodyExcerptOf ({ body }: ProxyResponse): string {
+  return body.toString('utf8', 0, excerptBytes).replace(/\p{Cc}+/gu, ' ')
+}
+
+/** Returns the first value of a response header. */
+export function headerValueIn ({ headers }: ProxyResponse, name: string): string | undefined {
+  const found = headers[name]
+  return typeof found === 'string' ? found : found?.[0]
 }
 
 function reasonOf (error: Error & { code?: unknown }): string {

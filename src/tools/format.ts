@@ -1,0 +1,25 @@
+/** Formats a duration. */
+export function formatDuration (ms: number): string {
+  const seconds = Math.round(ms / 1000)
+  if (seconds < 60) return `${seconds} s`
+  const minutes = Math.floor(seconds / 60)
+  return minutes < 60 ? `${minutes} min ${seconds % 60} s` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`
+}
+
+/** Formats a number of bytes. */
+export function formatBytes (bytes: number): string {
+  const units = ['B', 'KB', 'MB', 'GB', 'TB']
+  let at = 0
+  for (; bytes >= 1000 && at < units.length - 1; at++) bytes /= 1000
+  return `${at === 0 ? bytes : bytes.toFixed(1)} ${units[at]}`
+}
+
+/** Groups digits by blanks, which are unambiguous in every language. */
+export function groupDigits (count: number | bigint): string {
+  return String(count).replace(/\B(?=(?:\d{3})+$)/g, ' ')
+}
+
+/** Formats a number with its noun. */
+export function formatCount (count: number | bigint, one: string, many = `${one}s`): string {
+  return `${groupDigits(count)} ${Number(count) === 1 ? one : many}`
+}
