@@ -40,7 +40,6 @@ export function proxySettingsOf (
     indexMs: latest.indexMs,
     gasMs: latest.gasMs,
     waitMs: waitForVersion.ms,
-    waitBlocks: waitForVersion.blocks,
     eventsTtlMs: pages.eventsTtlSeconds * 1000,
     eventsDefault: pages.eventsDefault,
     servePruned: pruned.serveCached,

@@ -122,7 +122,7 @@ export class WorkerGroup implements WorkerPoolOptions {
 
 /** Returns the configuration of one worker, with its share of each limit of the process group. */
 export function workerConfigOf (config: Config): Config {
-  const { workers, upstreams, cache, hedge, limits, head: { pollMs } } = config
+  const { workers, upstreams, cache, limits, head: { pollMs } } = config
   return {
     ...config,
     upstreams: upstreams.map(upstream => ({ ...upstream, ...workerUpstreamLimitsOf(upstream, pollMs, workers) })),
@@ -131,7 +131,6 @@ export function workerConfigOf (config: Config): Config {
       connections: limits.connections && Math.max(1, Math.floor(limits.connections / workers)),
       inFlightMb: inFlightMbOf(config) / workers
     },
-    hedge: { ...hedge, burst: Math.min(hedge.burst, Math.max(1, Math.floor(hedge.burst / workers))) },
     cache: { ...cache, memory: { maxMb: Math.floor(cache.memory.maxMb * bytesPerMb / workers) / bytesPerMb } }
   }
 }

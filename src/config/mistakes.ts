@@ -11,6 +11,13 @@ export interface MistakeContext {
   readonly isReplaced?: (path: readonly string[]) => boolean
 }
 
+// Keys of earlier releases, and what to do instead.
+const removedKeys: ReadonlyMap<string, string> = new Map([
+  ['hedge.burst', 'removed: ten hedges may be sent in a row; delete the line, and set hedge.share: 0 for no hedges'],
+  ['log.accessErrorStatus', 'removed: each status from 400 on has an access line; delete the line'],
+  ['waitForVersion.blocks', 'removed: reads up to two blocks above the head wait; delete the line']
+])
+
 /** Lists all mistakes, each with its path, its source if not the file, and what was expected. */
 export function mistakesFromIssues (
   issues: readonly z.core.$ZodIssue[],
@@ -21,12 +28,15 @@ export function mistakesFromIssues (
   return issues.flatMap((issue): Mistake[] => {
     const path = issue.path.map(String)
     if (issue.code === 'unrecognized_keys') {
-      return issue.keys.map(key => ({
-        path: shownPath([...path, isEmptyValue(valueAt(tree, [...path, key])) ? '' : key]),
-        message: `unknown key; expected one of ${keysAt(path).join(', ')}`,
-        nearest: nearestKeyOf(key, path),
-        place: placeOf([...path, key], 'key')
-      }))
+      return issue.keys.map(key => {
+        const removed = removedKeys.get([...path, key].join('.'))
+        return {
+          path: shownPath([...path, isEmptyValue(valueAt(tree, [...path, key])) ? '' : key]),
+          message: removed ?? `unknown key; expected one of ${keysAt(path).join(', ')}`,
+          nearest: removed === undefined ? nearestKeyOf(key, path) : undefined,
+          place: placeOf([...path, key], 'key')
+        }
+      })
     }
     const source = sources.get(path.join('.')) ?? sources.get(path[0] ?? '')
     const place = shownPath(path) + (source === undefined ? '' : ` (from ${source})`)

@@ -187,10 +187,9 @@ export const configSchema = z.strictObject({
   headers: z.strictObject({ emit: z.array(z.enum(['node', 'upstream'])).default(['node', 'upstream']) }).prefault({}),
   hedge: z.strictObject({
     share: z.number().min(0).max(1).default(0.05),
-    burst: z.int().min(0).default(10),
     afterMs: milliseconds.default(500)
   }).prefault({}),
-  waitForVersion: z.strictObject({ ms: milliseconds.default(0), blocks: z.int().min(0).default(2) }).prefault({}),
+  waitForVersion: z.strictObject({ ms: milliseconds.default(0) }).prefault({}),
   cache: z.strictObject({
     memory: z.strictObject({ maxMb: z.int().min(1).max(1_048_576).default(256) }).prefault({}),
     disk: z.strictObject({ path: optionalFolder, maxGb: z.number().min(0.001).max(100_000).default(10) }).prefault({}),

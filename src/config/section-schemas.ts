@@ -20,7 +20,6 @@ export const logSchema = z.strictObject({
   access: z.boolean().default(false),
   accessFields: z.array(z.enum(accessFields)).nullable().default(null),
   accessSample: z.number().min(0).max(1).default(1),
-  accessErrorStatus: z.int().min(400).max(600).default(400),
   accessSlowMs: z.int().min(0).max(3_600_000).default(1000)
 })
 

@@ -9,11 +9,11 @@ export type AccessLine = Readonly<Record<AccessField, string | number | undefine
  * by their share: numbers of requests are consecutive, so the share is exact and its lines are evenly spread.
  */
 export function accessLineOf (
-  { accessFields: chosen, accessSample, accessErrorStatus, accessSlowMs }: Config['log'],
+  { accessFields: chosen, accessSample, accessSlowMs }: Config['log'],
   line: AccessLine & { readonly status: number, readonly tookMs: number },
   requestNumber: number
 ): Partial<AccessLine> | undefined {
-  const isAlwaysLogged = line.status >= accessErrorStatus || line.tookMs >= accessSlowMs
+  const isAlwaysLogged = line.status >= 400 || line.tookMs >= accessSlowMs
   if (!isAlwaysLogged && !isSampled(accessSample, requestNumber)) return undefined
   return Object.fromEntries(
     accessFields.filter(field => chosen === null || chosen.includes(field)).map(field => [field, line[field]])

@@ -80,9 +80,8 @@ export interface ProxySettings {
   readonly infoMs: number
   readonly indexMs: number
   readonly gasMs: number
-  /** Maximum wait for a version above the head, and the maximum distance of that version in blocks. */
+  /** Maximum wait for a version above the head. */
   readonly waitMs: number
-  readonly waitBlocks: number
   readonly eventsTtlMs: number
   /** Number of events that a node returns without a `limit`. */
   readonly eventsDefault: number

@@ -12,6 +12,8 @@ export type VersionRequirements = Pick<Read, 'requestedVersion' | 'minVersion'>
 
 // A client with an explicit minimum version may wait even when `waitMs` is 0.
 const defaultMinVersionWaitMs = 1000
+// A version further above the head than these blocks of average size is more likely a mistake of the client.
+const nearBlocks = 2n
 
 /** Reports a read that needs a version above the served head. */
 export function isAboveServedHead (
@@ -33,14 +35,14 @@ export async function waitForVersions (
   { requestedVersion, minVersion }: VersionRequirements,
   client: ReadClient
 ): Promise<void> {
-  const { now, settings: { waitMs, waitBlocks } } = context
+  const { now, settings: { waitMs } } = context
   const startedAtMs = now()
   if (minVersion !== undefined) await waitForMinVersion(context, minVersion, client)
   const { position } = context.tracker
   const leftMs = waitMs - (now() - startedAtMs)
   if (
     requestedVersion !== undefined && position !== undefined && leftMs > 0 &&
-    isNearHead(position, requestedVersion, waitBlocks)
+    isNearHead(position, requestedVersion)
   ) {
     await waitForVersion(context, requestedVersion, leftMs, client)
   }
@@ -76,11 +78,10 @@ async function waitForVersion (
   return waitResult
 }
 
-/** Reports a version at most `blocks` blocks above the head, estimated from the average block size of the window. */
-function isNearHead ({ head, oldest }: Position, version: bigint, blocks: number): boolean {
-  const maxBlocks = BigInt(blocks)
+/** Reports a version just above the head, by the average block size of the window. */
+function isNearHead ({ head, oldest }: Position, version: bigint): boolean {
   const count = head.blockHeight - oldest.blockHeight
-  const expectedVersions = count === 0n ? maxBlocks : (maxBlocks * (head.version - oldest.version) + count - 1n) / count
-  return version > head.version &&
-    version - head.version <= (expectedVersions > maxBlocks ? expectedVersions : maxBlocks)
+  // Rounds up; a block has one version at least, also while only one is known.
+  const versions = count === 0n ? 0n : (nearBlocks * (head.version - oldest.version) + count - 1n) / count
+  return version > head.version && version - head.version <= (versions > nearBlocks ? versions : nearBlocks)
 }

@@ -16,7 +16,7 @@ listen: 127.0.0.1:8080
 tls: { certFile: null, keyFile: null, minVersion: 1.2, ciphers: null }
 admin: { listen: 127.0.0.1:9464, token: null, hosts: [] }
 workers: 1
-log: { level: info, levelNames: false, isoTimes: false, access: false, accessFields: null, accessSample: 1, accessErrorStatus: 400, accessSlowMs: 1000 }
+log: { level: info, levelNames: false, isoTimes: false, access: false, accessFields: null, accessSample: 1, accessSlowMs: 1000 }
 trustProxy: []
 chainId: null
 mode: serve
@@ -38,8 +38,8 @@ upstreams:
     weight: 1
 head: { pollMs: 1000 }
 headers: { emit: [node, upstream] }
-hedge: { share: 0.05, burst: 10, afterMs: 500 }
-waitForVersion: { ms: 0, blocks: 2 }
+hedge: { share: 0.05, afterMs: 500 }
+waitForVersion: { ms: 0 }
 cache:
   memory: { maxMb: 256 }
   disk: { path: null, maxGb: 10 }
@@ -323,13 +323,10 @@ t.test('each worker gets its share of limits, and workers and polls together sta
   })
   const share = workerConfigOf(config)
   t.match(share, {
-    upstreams: [{ maxConcurrent: 3, requestsPerSecond: 3 }, { maxConcurrent: 82, requestsPerSecond: null }],
-    hedge: { burst: 3, share: 0.05 }
+    upstreams: [{ maxConcurrent: 3, requestsPerSecond: 3 }, { maxConcurrent: 82, requestsPerSecond: null }]
   })
   t.ok(Number.isInteger(share.cache.memory.maxMb * 1024 * 1024))
   t.ok(share.cache.memory.maxMb * 3 <= 100 && share.cache.memory.maxMb * 3 > 99.9)
-  t.equal(workerConfigOf({ ...config, hedge: { ...config.hedge, burst: 0 } }).hedge.burst, 0, 'off is off')
-  t.equal(workerConfigOf({ ...config, hedge: { ...config.hedge, burst: 2 } }).hedge.burst, 1)
   for (const requestsPerSecond of [2, 3, 5, 10, 1000]) {
     for (const pollMs of [10, 1000, 600_000]) {
       const one = {

@@ -127,7 +127,6 @@ export function contextAt (t: Test, url: string, clock = { ms: 0 }): { context: 
         indexMs: 250,
         gasMs: 500,
         waitMs: 0,
-        waitBlocks: 2,
         eventsTtlMs: 3_600_000,
         eventsDefault: 25,
         servePruned: true,

@@ -123,7 +123,7 @@ t.test('a hedge has a span of its own', async t => {
   const [slow, fast] = [await startSandboxNode(t), await startSandboxNode(t)]
   const { varve, collector } = await start(t, '', {
     upstreams: [{ name: 'a', url: slow.url }, { name: 'b', url: fast.url }] as never,
-    hedge: { share: 1, burst: 10, afterMs: 50 }
+    hedge: { share: 1, afterMs: 50 }
   })
   const holds = [slow, fast].map(({ faults }) => faults.hold('account_modules'))
   const read = varve.get(modules)

@@ -136,7 +136,7 @@ t.test('an upstream on which a read hangs loses its rank: the next reads do not 
   // Turns polls off: each poll response improves the rank, and their number depends on the speed of the machine.
   const { upstreams: [one], get, takeRequestCounts } = await startWithTwoUpstreams(t, { timeoutMs: 4000 }, {
     head: { pollMs: 600_000 },
-    hedge: { share: 0, burst: 0 }
+    hedge: { share: 0 }
   })
   one?.faults.add({ kind: 'hang', match: 'account_modules' })
   for (let version = 2000; version < 2100; version++) t.match(await get(modules(version)), { status: 200 })

@@ -18,7 +18,7 @@ async function stalling (
     await startSandboxNode(t, { prunedBlocks: 0, seed })
   ]
   upstreams[1]?.faults.add({ kind: 'slow', ms: 40, match: 'account_modules' })
-  const served = await startInFrontOf(t, upstreams, { hedge: { share, burst: 10 } }, { timeoutMs: 5000 })
+  const served = await startInFrontOf(t, upstreams, { hedge: { share } }, { timeoutMs: 5000 })
   await until(async () => await served.upStates() === '1,1', 'both upstreams are up')
   let read = 0
   const isKnown = async (): Promise<boolean> => (await served.statusOf('n1'))['p95Ms'] !== undefined

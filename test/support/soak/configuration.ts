@@ -33,8 +33,8 @@ export function configurationOf (
       maxConcurrent: 8,
       requestsPerSecond: 500
     })),
-    hedge: { share: 0.1, burst: 10, afterMs: 100 + round % 3 },
-    waitForVersion: { ms: 400, blocks: 2 },
+    hedge: { share: 0.1, afterMs: 100 + round % 3 },
+    waitForVersion: { ms: 400 },
     cache: {
       memory: { maxMb: 1 },
       // Room for some hundred entries, so that the disk evicts too.
