@@ -302,7 +302,7 @@ function atStampedVersion (variant: RequestVariant, got: TestResponse): RequestV
       accept: variant.accept,
       contentType: variant.contentType,
       body: Buffer.from(variant.body ?? '')
-    }, { eventsDefault: 25 })
+    })
     return read.ledgerVersion === undefined && got.status < 400
       ? { ...variant, target: targetOf({ ...read, ledgerVersion: BigInt(String(version)) }) }
       : variant

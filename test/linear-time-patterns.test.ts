@@ -154,7 +154,7 @@ const cors = new Cors('*')
 const get = { method: 'GET', accept: undefined, contentType: undefined, body: Buffer.alloc(0) }
 const read = (target: string, request: object = {}, method = 'GET'): unknown => {
   const match = matchEndpoint(target, method)
-  return match && readRequest(match, { ...get, method, ...request }, { eventsDefault: 25 })
+  return match && readRequest(match, { ...get, method, ...request })
 }
 const item = (name: string, text: string): Buffer =>
   Buffer.from(JSON.stringify({ key_type: 'vector<u64>', value_type: 'u64', key: ['1'], [name]: text }))

@@ -1,5 +1,5 @@
 import { readObject } from './strict-json-object.js'
-import { matchEndpoint, type UpstreamDefaults, readRequest } from './read-request.js'
+import { matchEndpoint, readRequest } from './read-request.js'
 import { type Read, targetOf, bodyToText } from './read.js'
 import { invalidInputError, type ErrorResponse } from './error-response.js'
 import { bodyFromText } from './request-body.js'
@@ -18,7 +18,7 @@ export function encodePurgeRequest (read: Read): Buffer {
 }
 
 /** Reads the body of a purge; throws an ErrorResponse if it is not exactly one scope. */
-export function readPurge (bytes: Buffer, defaults: UpstreamDefaults): PurgeRequest {
+export function readPurge (bytes: Buffer): PurgeRequest {
   const wanted = readObject(bytes)
   if (wanted === undefined || wanted.size !== knownMembers.filter(name => wanted.textOf(name) !== undefined).length) {
     throw invalidInputError(expected)
@@ -33,7 +33,7 @@ export function readPurge (bytes: Buffer, defaults: UpstreamDefaults): PurgeRequ
   const text = wanted.stringOf('body') ?? wanted.textOf('body') ?? ''
   const request = { method, accept: undefined, ...bodyFromText(text) }
   try {
-    return { all: false, read: readRequest(match, request, defaults) }
+    return { all: false, read: readRequest(match, request) }
   } catch (error) {
     // Reports 400 for every error, because the inner request is wrong, not the purge's own method or type.
     throw invalidInputError((error as ErrorResponse).message)

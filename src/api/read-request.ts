@@ -17,11 +17,8 @@ export interface RawRequest {
   readonly minVersion?: string | readonly string[] | undefined
 }
 
-/** Settings of nodes that change how a request is read. */
-export interface UpstreamDefaults {
-  /** Number of events in a page without `limit`. */
-  readonly eventsDefault: number
-}
+/** Number of events that full nodes return without a `limit`. */
+export const defaultEventLimit = 25
 
 /** Endpoint and raw texts of its parameters; `readRequest` parses them, so that rejections are counted by endpoint. */
 export interface EndpointMatch {
@@ -51,7 +48,7 @@ export function matchEndpoint (target: string, method: string): EndpointMatch | 
 }
 
 /** Normalises a matched request into the read that all its variants share; throws an ErrorResponse if it is invalid. */
-export function readRequest (match: EndpointMatch, request: RawRequest, defaults: UpstreamDefaults): Read {
+export function readRequest (match: EndpointMatch, request: RawRequest): Read {
   const { endpoint } = match
   requireLegalCharacters(match.target)
   if (!allowsMethod(endpoint, request.method)) {
@@ -62,7 +59,7 @@ export function readRequest (match: EndpointMatch, request: RawRequest, defaults
   )
   const accept = endpoint.takesAccept ? readAccept(request.accept) : 'json'
   const { ledgerVersion, query, isPinned } = unpinCursor(endpoint, readQuery(endpoint, match.search))
-  const page = endpoint.keyedBy === 'page' && accept === 'json' ? pageOf(query, defaults) : undefined
+  const page = endpoint.keyedBy === 'page' && accept === 'json' ? pageOf(query) : undefined
   return {
     endpoint,
     path: `/${path.join('/')}`,
@@ -117,8 +114,8 @@ function versionMembers (
  * Returns the page with an explicit limit, so a missing limit and the same explicit limit are one read; undefined for
  * the newest events.
  */
-function pageOf (query: readonly (readonly [string, string])[], { eventsDefault }: UpstreamDefaults): Read['page'] {
-  const { start, limit = String(eventsDefault) } = Object.fromEntries(query)
+function pageOf (query: readonly (readonly [string, string])[]): Read['page'] {
+  const { start, limit = String(defaultEventLimit) } = Object.fromEntries(query)
   return start === undefined ? undefined : { start: BigInt(start), limit: BigInt(limit) }
 }
 

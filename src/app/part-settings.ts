@@ -41,7 +41,6 @@ export function proxySettingsOf (
     gasMs: latest.gasMs,
     waitMs: waitForVersion.ms,
     eventsTtlMs: pages.eventsTtlSeconds * 1000,
-    eventsDefault: pages.eventsDefault,
     servePruned: pruned.serveCached,
     answerLocally: pruned.answerLocally,
     pinsPages: pages.pinned,

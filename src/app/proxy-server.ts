@@ -184,7 +184,6 @@ export async function buildProxyServer (
       invalidator,
       sharedTier: redisBackend,
       diskBackend,
-      eventsDefault: () => current.value.pages.eventsDefault,
       chainMismatch: () => describeChainMismatch(upstreamPool.upstreams, tracker)
     }),
     setCordoned: (name, isCordoned) => {

@@ -30,7 +30,6 @@ export interface PurgerOptions {
   readonly invalidator: LocalInvalidator
   readonly sharedTier: SharedTier | undefined
   readonly diskBackend: { readonly isShared: boolean, sync(): Promise<void> } | undefined
-  readonly eventsDefault: () => number
   /** Names the upstreams that serve another chain than the configured one. */
   readonly chainMismatch: () => string | undefined
 }
@@ -45,11 +44,11 @@ export interface Purger {
 
 /** Builds the purger of one process. */
 export function buildPurger (
-  { tracker, generations, invalidator, sharedTier, diskBackend, eventsDefault, chainMismatch }: PurgerOptions
+  { tracker, generations, invalidator, sharedTier, diskBackend, chainMismatch }: PurgerOptions
 ): Purger {
   return {
     purge: async body => {
-      const purge = readPurge(body, { eventsDefault: eventsDefault() })
+      const purge = readPurge(body)
       const { chain } = tracker
       if (chain === undefined) {
         throw unavailableError(chainMismatch() ?? 'no upstream has been reached yet, so the chain is unknown')
@@ -82,7 +81,7 @@ export function buildPurger (
       return { everywhere, ...(everywhere && !isFound && { stored: false }) }
     },
     purgeLocally: async body => {
-      const purge = readPurge(body, { eventsDefault: eventsDefault() })
+      const purge = readPurge(body)
       const { chain } = tracker
       if (purge.all) {
         await invalidator.invalidateAll()

@@ -54,7 +54,7 @@ function explanationOf (request: ExplainInput, config: Config): Explanation {
     if (match === undefined) {
       return explainPassThrough(forwardedTarget(request.target, request.method, config.passThrough), request)
     }
-    const read = readRequest(match, { method: request.method, accept: request.accept, contentType, body }, config.pages)
+    const read = readRequest(match, { method: request.method, accept: request.accept, contentType, body })
     return explainRead(read, config)
   } catch (error) {
     if (!(error instanceof ErrorResponse)) throw error

@@ -15,7 +15,8 @@ export interface MistakeContext {
 const removedKeys: ReadonlyMap<string, string> = new Map([
   ['hedge.burst', 'removed: ten hedges may be sent in a row; delete the line, and set hedge.share: 0 for no hedges'],
   ['log.accessErrorStatus', 'removed: each status from 400 on has an access line; delete the line'],
-  ['waitForVersion.blocks', 'removed: reads up to two blocks above the head wait; delete the line']
+  ['waitForVersion.blocks', 'removed: reads up to two blocks above the head wait; delete the line'],
+  ['pages.eventsDefault', 'removed: a page without a limit has 25 events, as with full nodes; delete the line']
 ])
 
 /** Lists all mistakes, each with its path, its source if not the file, and what was expected. */

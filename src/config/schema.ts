@@ -209,7 +209,6 @@ export const configSchema = z.strictObject({
     {}
   ),
   pages: z.strictObject({
-    eventsDefault: z.int().min(1).max(65_535).default(25),
     eventsTtlSeconds: positive.default(3600),
     pinned: z.boolean().default(false)
   }).prefault({}),

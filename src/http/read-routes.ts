@@ -124,7 +124,7 @@ async function serveMatch (
     contentType: headers['content-type'],
     body: bodyOf(request)
   }
-  const read = readRequest(match, { ...variant, minVersion: headers[minVersionHeader] }, context.config.pages)
+  const read = readRequest(match, { ...variant, minVersion: headers[minVersionHeader] })
   const outcome = await serveRead(context.proxy, read, {
     ...client,
     attempts: newAttemptBudget(),

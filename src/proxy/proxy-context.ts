@@ -83,8 +83,6 @@ export interface ProxySettings {
   /** Maximum wait for a version above the head. */
   readonly waitMs: number
   readonly eventsTtlMs: number
-  /** Number of events that a node returns without a `limit`. */
-  readonly eventsDefault: number
   /** Serves cached history that every upstream has pruned. */
   readonly servePruned: boolean
   /** Responds 410 without an upstream request if every upstream has pruned the version. */

@@ -16,7 +16,7 @@ function read (
   }
   const match = matchEndpoint(target, request.method)
   if (match === undefined) throw new Error(`no read at ${target}`)
-  return readRequest(match, request, { eventsDefault: 25 })
+  return readRequest(match, request)
 }
 
 const keysFor = (of: Read): ReturnType<typeof keysOf> => keysOf(of, { id: 4, generation: 1 })

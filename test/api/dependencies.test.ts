@@ -47,7 +47,7 @@ function requestOf (target: string, accept: string, body = ''): Request {
   const match = matchEndpoint(target, method)
   if (match === undefined) throw new Error(`no read at ${target}`)
   const contentType = body === '' ? undefined : json
-  const read = readRequest(match, { method, accept, contentType, body: Buffer.from(body) }, { eventsDefault: 25 })
+  const read = readRequest(match, { method, accept, contentType, body: Buffer.from(body) })
   const { dependsOn, name } = read.endpoint
   if (dependsOn === undefined) throw new Error(`${name} is not followed`)
   return { target, accept, body, read, dependencies: dependsOn(read) }

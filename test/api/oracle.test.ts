@@ -23,7 +23,7 @@ function readOf ({ method, target, accept, contentType, body }: RequestVariant):
   try {
     const match = matchEndpoint(target, method)
     return match &&
-      readRequest(match, { method, accept, contentType, body: Buffer.from(body ?? '') }, { eventsDefault: 25 })
+      readRequest(match, { method, accept, contentType, body: Buffer.from(body ?? '') })
   } catch (error) {
     if (error instanceof ErrorResponse) return error
     throw error

@@ -3,7 +3,7 @@ import { encodePurgeRequest, readPurge } from '../../src/api/purge-request.js'
 import { targetOf } from '../../src/api/read.js'
 
 const read = (body: unknown): ReturnType<typeof readPurge> =>
-  readPurge(Buffer.from(typeof body === 'string' ? body : JSON.stringify(body)), { eventsDefault: 25 })
+  readPurge(Buffer.from(typeof body === 'string' ? body : JSON.stringify(body)))
 
 /** Returns the canonical request of the read that a purge names. */
 function canonicalOf (body: unknown): string {
@@ -142,9 +142,9 @@ t.test('a purge encoded from a read decodes to that read', async t => {
     { url: '/v1/info' }
   ]
   for (const request of requests) {
-    const wanted = readPurge(Buffer.from(JSON.stringify(request)), { eventsDefault: 25 })
+    const wanted = readPurge(Buffer.from(JSON.stringify(request)))
     if (wanted.all) throw new Error('not everything')
-    const again = readPurge(encodePurgeRequest(wanted.read), { eventsDefault: 99 })
+    const again = readPurge(encodePurgeRequest(wanted.read))
     t.same(again, wanted, request.url)
   }
 })

@@ -52,7 +52,7 @@ function read (target: string, sent: Sent = {}): Read | undefined {
     accept: sent.accept,
     contentType: 'contentType' in sent ? sent.contentType : 'application/json',
     body: Buffer.from(sent.body ?? '')
-  }, { eventsDefault: 25 })
+  })
 }
 
 const keyOf = (target: string, sent?: Sent): string => {

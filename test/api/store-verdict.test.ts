@@ -17,7 +17,7 @@ function read (target: string, accept?: string): Read {
     accept,
     contentType: 'application/json',
     body: Buffer.from('{"key":"0xab","key_type":"address","value_type":"u8"}')
-  }, { eventsDefault: 25 })
+  })
 }
 
 /** Changes of a complete 200 of an upstream with the versions 10 to 1000. */

@@ -234,7 +234,7 @@ t.test('explain prints a pinned cursor as the read at its version', async t => {
 t.test('explain applies the given configuration', async t => {
   const config = join(
     t.testdir({
-      'v.yaml': 'chainId: 4\npassThrough: none\npages: { eventsDefault: 7, eventsTtlSeconds: 5 }\nlatest: { stateMs: ' +
+      'v.yaml': 'chainId: 4\npassThrough: none\npages: { eventsTtlSeconds: 5 }\nlatest: { stateMs: ' +
         '50, infoMs: 0, indexMs: 40, promote: false }\nlimits: { bodyKb: 1 }'
     }),
     'v.yaml'
@@ -250,17 +250,17 @@ t.test('explain applies the given configuration', async t => {
     why: 'moving: a response is reused for 40 ms'
   })
   t.match(await explained(t, ['GET', '/v1/accounts/1/events/0x1::a::B/f?start=3', '--config', config]), {
-    upstream: /limit=7$/,
+    upstream: /limit=25$/,
     why: /stored for 5 s/,
     key: /^4\.GENERATION/
   })
   t.match(await explained(t, ['GET', '/v1/accounts/1/events/0x1::a::B/f?start=3', '--config', config]), {
-    key: '4.GENERATION json /v1/accounts/ADDRESS/events/CREATION_NUMBER?start=3&limit=7',
+    key: '4.GENERATION json /v1/accounts/ADDRESS/events/CREATION_NUMBER?start=3&limit=25',
     class: 'page'
   }, 'the response names the stream')
   t.match(await explained(t, ['GET', '/v1/accounts/1/events/07?start=3', '--config', config]), {
     endpoint: 'events_by_creation_number',
-    key: `4.GENERATION json /v1/accounts/0x${'1'.padStart(64, '0')}/events/7?start=3&limit=7`,
+    key: `4.GENERATION json /v1/accounts/0x${'1'.padStart(64, '0')}/events/7?start=3&limit=25`,
     class: 'page'
   })
   t.match(await explained(t, ['GET', modules], { VARVE_CONFIG: config }), {

@@ -324,8 +324,7 @@ t.test('a not-found that is found now, and a value that is gone, are different',
   const read = match &&
     readRequest(
       match,
-      { method: 'POST', accept: undefined, contentType: 'application/json', body: Buffer.from(body) },
-      { eventsDefault: 25 }
+      { method: 'POST', accept: undefined, contentType: 'application/json', body: Buffer.from(body) }
     )
   for (const [first, then] of [[missing, respond(200, '"1"')], [respond(200, '"1"'), missing]] as const) {
     const { afterHit, differences } = await audited(t, first, read)

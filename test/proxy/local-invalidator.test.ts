@@ -20,9 +20,7 @@ function readAt (
 ): Read {
   const match = matchEndpoint(target, 'GET')
   if (match === undefined) throw new Error(`no read at ${target}`)
-  return readRequest(match, { method, accept, contentType: 'application/json', body: Buffer.from(body ?? '') }, {
-    eventsDefault: 25
-  })
+  return readRequest(match, { method, accept, contentType: 'application/json', body: Buffer.from(body ?? '') })
 }
 
 function tier (): {

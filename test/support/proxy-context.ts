@@ -128,7 +128,6 @@ export function contextAt (t: Test, url: string, clock = { ms: 0 }): { context: 
         gasMs: 500,
         waitMs: 0,
         eventsTtlMs: 3_600_000,
-        eventsDefault: 25,
         servePruned: true,
         answerLocally: true,
         pinsPages: false,
@@ -202,7 +201,5 @@ export function bodyOf (outcome: Outcome): string {
 export function readOfTarget (target: string): Read {
   const match = matchEndpoint(target, 'GET')
   if (match === undefined) throw new Error(`no read at ${target}`)
-  return readRequest(match, { method: 'GET', accept: undefined, contentType: undefined, body: Buffer.alloc(0) }, {
-    eventsDefault: 25
-  })
+  return readRequest(match, { method: 'GET', accept: undefined, contentType: undefined, body: Buffer.alloc(0) })
 }

@@ -2,6 +2,7 @@ import { type UpstreamResponse } from '../../api/upstream-response.js'
 import { type EventPageSummary, readEventPageSummary } from '../../api/event-page-summary.js'
 import { type JudgedResponse, type StoreVerdict } from '../../api/store-verdict.js'
 import { namesStream, type Read, requestedLimitOf, streamIndexKeyOf } from '../../api/read.js'
+import { defaultEventLimit } from '../../api/read-request.js'
 import { type PinnedRead } from '../pinned-read.js'
 import { type ProxyContext } from '../proxy-context.js'
 
@@ -46,7 +47,7 @@ export function judgeEventHistory (
   const page = readPage(read, response)
   // A page that is not parsed may lack events.
   if (page === undefined) return { verdict, missing: 'partial' }
-  if (read.page === undefined) return { verdict, missing: isCompleteTail(context, read, page) ? undefined : 'partial' }
+  if (read.page === undefined) return { verdict, missing: isCompleteTail(read, page) ? undefined : 'partial' }
   if (verdict.notStored === 'pruned_page') return { verdict, missing: 'pruned' }
   const { start } = read.page
   if (page.count > 0) return { verdict, missing: page.first === start ? undefined : 'partial' }
@@ -62,8 +63,8 @@ export function judgeEventHistory (
 }
 
 /** Returns true if the last events are complete: as many as requested, or back to the first event of the stream. */
-function isCompleteTail ({ settings }: ProxyContext, read: Read, { count, first }: EventPageSummary): boolean {
-  return first === 0n || count >= (requestedLimitOf(read) ?? settings.eventsDefault)
+function isCompleteTail (read: Read, { count, first }: EventPageSummary): boolean {
+  return first === 0n || count >= (requestedLimitOf(read) ?? defaultEventLimit)
 }
 
 function readPage (read: Read, response: UpstreamResponse): EventPageSummary | undefined {

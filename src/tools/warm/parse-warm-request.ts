@@ -8,8 +8,6 @@ import { type WarmRequest } from './warm-client.js'
 /** Parsed line: a cacheable read, a read that is not cacheable, a blank line, or no request. */
 export type ParsedWarmRequest = WarmRequest | 'not cacheable' | 'blank' | 'unreadable'
 
-// Page defaults do not affect which lines are cacheable.
-const defaultPageSettings = { eventsDefault: 25 }
 const members = ['method', 'url', 'body', 'accept']
 
 /** Parses a path, or a JSON request with the members of a purge and `accept`. */
@@ -45,7 +43,7 @@ function storable ({ method, url, body, accept }: LoggedRequest): ParsedWarmRequ
   try {
     const match = matchEndpoint(url, method)
     if (match === undefined) return 'not cacheable'
-    const read = readRequest(match, { method, accept, ...bodyFromText(body ?? '') }, defaultPageSettings)
+    const read = readRequest(match, { method, accept, ...bodyFromText(body ?? '') })
     return classOf(read) === 'moving'
       ? 'not cacheable'
       : {

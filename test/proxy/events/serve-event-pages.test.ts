@@ -64,15 +64,15 @@ t.test('a page is cached for the configured time, and read again afterwards', as
   t.equal(requestCountOf(sandbox), 3)
 })
 
-t.test('a missing limit counts as pages.eventsDefault, and all request variants share one entry', async t => {
-  const { sandbox, varve } = await varveAtSandbox(t, { eventsDefault: 10 }, { pages: { eventsDefault: 7 } })
+t.test('a missing limit counts as 25, and all request variants share one entry', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t, { eventsDefault: 10 })
   const first = await varve.get(`${deposits}?start=100`)
   t.match(first, { headers: { [status]: stored } })
-  t.equal(countIn(first.body), 7, 'whatever the upstream\'s default is')
+  t.equal(countIn(first.body), 25, 'whatever the upstream\'s default is')
   const long = `/v1/accounts/0x${'cafe'.padStart(64, '0')}/events`
   const spelled = [
-    `${deposits}?start=100&limit=7`,
-    `${deposits}?limit=07&start=%2B0100`,
+    `${deposits}?start=100&limit=25`,
+    `${deposits}?limit=025&start=%2B0100`,
     `${deposits}?x=y&start=100`,
     `${long}/0x01::coin::CoinStore%3C0X1::aptos_coin::AptosCoin%3E/deposit_events?start=100`,
     `/v1/accounts/CAFE/events/${
@@ -86,7 +86,7 @@ t.test('a missing limit counts as pages.eventsDefault, and all request variants 
     sandbox.requests.latest.filter(({ endpoint }) => endpoint === 'account_events').map(({ url }) =>
       new URL(url, 'http://n').search
     ),
-    ['?start=100&limit=7']
+    ['?start=100&limit=25']
   )
 })
 

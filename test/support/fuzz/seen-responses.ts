@@ -23,7 +23,7 @@ export function parsedReadOf (sent: ModelRequest): Read | undefined {
       body: Buffer.from(sent.body ?? '', 'latin1'),
       minVersion: headerOf(sent, 'x-varve-min-ledger-version')
     }
-    return readRequest(match, request, { eventsDefault: 25 })
+    return readRequest(match, request)
   } catch (error) {
     if (error instanceof ErrorResponse) return undefined
     throw error
