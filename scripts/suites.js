@@ -8,7 +8,7 @@ const slow = (folder, ...names) => named(...names.map(name => `${folder}${name}.
 /** Files of whole replicas and processes, which count for the coverage. */
 const replicas = [
   ...slow('app/', 'start-faults', 'start-without-upstreams'),
-  ...slow('cache/', 'disk-folder', 'disk-tier', 'redis-block-index', 'redis-page-index'),
+  ...slow('cache/', 'disk-folder', 'disk-tier', 'redis-block-index'),
   ...slow('chain/', 'chain-resets', 'chain-separation', 'generations', 'upstream-chains', 'wrong-chain'),
   ...slow('', 'cluster/purges', 'config/reload', 'metrics/series-count', 'tools/warm/warm', 'workers/worker-pool'),
   ...slow('redis/', 'authentication', 'changes', 'create-client', 'link'),
@@ -46,7 +46,6 @@ const random = [
     'api/oracle',
     'end-to-end',
     'follow/ledger-knowledge',
-    'proxy/events/look-up-pages',
     'proxy/followed-intervals',
     'proxy/serve-in-observe-mode',
     'config/secrets',

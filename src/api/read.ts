@@ -52,12 +52,8 @@ export interface ReadKeys {
   readonly intervalFamily: string | undefined
 }
 
-/** Kinds of validity intervals by what they count: versions, as of a block, or events, as of a page. */
-export type IntervalUnit = 'versions' | 'events'
-
-/** Interval that an entry is valid for, both ends included, in its family: a set of blocks, or a stream of events. */
+/** Versions that an entry is valid for, both ends included, in its family: blocks, or one state read. */
 export interface EntryInterval {
-  readonly kind: IntervalUnit
   readonly family: string
   readonly first: bigint
   readonly last: bigint
@@ -182,24 +178,9 @@ export function requestedLimitOf ({ query }: Read): number | undefined {
   return limit === undefined ? undefined : Number(limit)
 }
 
-/**
- * Returns the index key of a stream's pages by the stream's own path; by a handle's path, the key of its stream name.
- */
-export function streamIndexKeyOf (
-  chain: { readonly id: number | string, readonly generation: number | string },
-  path: string
-): string {
-  return `${chain.id}.${chain.generation} json ${shorten(path)}`
-}
-
-/** Returns the interval of a full page in its stream. */
-export function pageIntervalOf (family: string, { start, limit }: NonNullable<Read['page']>): EntryInterval {
-  return { kind: 'events', family, first: start, last: start + limit - 1n }
-}
-
-/** Returns the key of a page, equal to the key of its read by creation number. */
-export function pageKeyOf ({ family, first, last }: EntryInterval): string {
-  return `${family}?start=${first}&limit=${last - first + 1n}`
+/** Returns the key of what is known about the events of a path (law 7: chains never mix). */
+export function eventPathKeyOf ({ id, generation }: { id: number, generation: number }, path: string): string {
+  return `${id}.${generation} ${shorten(path)}`
 }
 
 /** Returns a latest read as the read at the version that its response was read at. */

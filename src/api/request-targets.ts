@@ -37,11 +37,6 @@ export function streamPathOf (address: string, creation: bigint | string): strin
   return `/v1/accounts/${address}/events/${creation}`
 }
 
-/** Returns true if a path is the canonical path of a stream of events. */
-export function isEventStreamPath (path: string): boolean {
-  return /^\/v1\/accounts\/0x[0-9a-f]{64}\/events\/[0-9]{1,20}$/.test(path)
-}
-
 /** Returns true if a POST to a target only reads, also behind a path prefix; a POST elsewhere may be a transaction. */
 export function isReadByPost (target: string): boolean {
   return /\/v1\/(?:view$|view\?|tables\/)/.test(target)

@@ -107,8 +107,6 @@ export interface Lifetime {
   readonly block: BlockSummary | undefined
   /** Lowest version in the response, for reads that name no version. */
   readonly lowestVersion: bigint | undefined
-  /** Page of events in the response. */
-  readonly page: EventPageSummary | undefined
 }
 
 /** Verdict on a response: its lifetime, or the reason why it is not stored. */
@@ -272,12 +270,12 @@ function judgePage (
   if (lowestVersion === undefined || highestVersion === undefined || lowestVersion < oldest || highestVersion > head) {
     return notStorable('outside_window')
   }
-  return storable({ ttlMs: eventsTtlMs, lowestVersion, page })
+  return storable({ ttlMs: eventsTtlMs, lowestVersion })
 }
 
 function storable (lifetime: Partial<Lifetime>): StoreVerdict {
   return {
-    lifetime: { ttlMs: undefined, block: undefined, lowestVersion: undefined, page: undefined, ...lifetime },
+    lifetime: { ttlMs: undefined, block: undefined, lowestVersion: undefined, ...lifetime },
     notStored: undefined
   }
 }

@@ -3,7 +3,7 @@ import { type Logger } from 'pino'
 import { type Invalidation } from '../cache/invalidation.js'
 import { type ChainGeneration } from '../chain/tracker.js'
 import { type AuditDifference } from '../proxy/audit-sampler.js'
-import { type LocalInvalidator } from '../proxy/local-invalidator.js'
+import { invalidationOfRead, type LocalInvalidator } from '../proxy/local-invalidator.js'
 import { encodePurgeRequest } from '../api/purge-request.js'
 import { type Read, targetOf } from '../api/read.js'
 import { type TypedEvent } from '../typed-event.js'
@@ -33,11 +33,11 @@ export function auditDifferenceListener (options: AuditInvalidatorOptions): (dif
   const { purged, log } = options
   const mayLog = logRateLimit(options.now, differenceRate)
   return difference => {
-    const { result, reads, chain } = difference
+    const { result, reads } = difference
     const suppressed = mayLog()
     if (suppressed !== undefined) logDifference(suppressed === 0 ? log : log.child({ suppressed }), difference)
     for (const read of reads) {
-      invalidate(options, difference, options.invalidator.invalidationOf(read, chain)).then(() => {
+      invalidate(options, difference, on => invalidationOfRead(read, on)).then(() => {
         // Purges other processes last, or they could read the wrong entry from a lower tier again.
         if (result === 'different') purged.publish(encodePurgeRequest(read))
       }, () => {})

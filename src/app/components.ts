@@ -4,8 +4,7 @@ import { Compressor } from '../cache/compressor.js'
 import { MemoryTier } from '../cache/memory-tier.js'
 import { type LowerTier } from '../cache/tier.js'
 import { FreshCoalescer, Coalescer } from '../cache/coalescer.js'
-import { LastKnownEvents } from '../proxy/events/last-known-events.js'
-import { StreamsByHandle } from '../proxy/events/streams-by-handle.js'
+import { LastKnownEvents } from '../proxy/last-known-events.js'
 import { type TokenBuckets, LocalBuckets } from '../clients/token-buckets.js'
 import { cipherListOf } from '../config/ciphers.js'
 import { inFlightMbOf } from '../config/in-flight-memory.js'
@@ -101,9 +100,6 @@ export function buildComponents (
   const events = new EventBus()
   const certificate = certificateOf(config, now, log)
   const memory = new MemoryTier(config.cache.memory.maxMb * bytesPerMb, metrics, now, keepHeapLean)
-  const streamsByHandle = new StreamsByHandle(now, () => {
-    memory.dropMemos()
-  })
   const inFlight = new InFlightBytes(inFlightMbOf({ ...config, workers: 1 }) * bytesPerMb, now)
   const lowestRequested = new LowestRecentRequest(now)
   const tracker = new Tracker(
@@ -177,7 +173,7 @@ export function buildComponents (
     isAlone: redis === undefined
   })
   // No replica shares the disk, so it gets every purge; workers that share it repeat the work of the first.
-  const invalidator = new LocalInvalidator(memory, streamsByHandle, diskBackend === undefined ? [] : [diskBackend.tier])
+  const invalidator = new LocalInvalidator(memory, diskBackend === undefined ? [] : [diskBackend.tier])
   const redisBackend = redis?.buildBackend(generations, invalidator)
   const lowerTiers: LowerTier[] = [diskBackend?.tier, redisBackend?.tier].filter(tier => tier !== undefined)
   const proxy: ProxyContext = {
@@ -202,7 +198,6 @@ export function buildComponents (
       }
     ),
     lastKnownEvents: new LastKnownEvents(),
-    streamsByHandle,
     historyCoalescer: new Coalescer(isShareable),
     lowerTierCoalescer: new Coalescer(() => true),
     latestCoalescer: new FreshCoalescer(isShareable),

@@ -62,7 +62,7 @@ export function buildPurger (
         // Other replicas may start generations while the shared tier is down, so this number is left out.
         return { everywhere, ...(everywhere && { generation: tracker.generation }) }
       }
-      const invalidationFor = invalidator.invalidationOf(purge.read, chain)
+      const invalidationFor = (on: ChainGeneration): Invalidation => invalidationOfRead(purge.read, on)
       let isFound = false
       const purged = sharedTier !== undefined
         ? sharedTier.purge(chain, invalidationFor, () => {

@@ -2,23 +2,20 @@ import { crc32 } from 'node:zlib'
 import { type EntryInterval } from '../api/read.js'
 import { bytesOnDisk, type DiskFiles, indexPrefix } from './disk-files.js'
 
-// Both limits bound one file: its width in versions or events, and its records (law 10: nothing grows without bound).
-const numbersPerFile = 1024n
+// Both limits bound one file: its width in versions, and its records (law 10: nothing grows without bound).
+const versionsPerFile = 1024n
 const maxRecords = 2048
-// A page has at most 65,535 events; a longer block is not stored.
+// A longer block is not stored.
 const maxFiles = 66n
 const recordBytes = 28
 const maxU64 = 2n ** 64n - 1n
 
-/** Interval of an entry; a block has its height, a page has none. */
+/** Versions and height of a block. */
 export interface DiskInterval {
   readonly first: bigint
   readonly last: bigint
   readonly height: bigint
 }
-
-/** Name of the entries that an interval belongs to. */
-type Family = Pick<EntryInterval, 'kind' | 'family'>
 
 /** Files and accounting that the index needs. */
 export interface DiskIntervalIndexOptions {
@@ -27,8 +24,8 @@ export interface DiskIntervalIndexOptions {
 }
 
 /**
- * Indexes blocks by version and pages by event, in one appended file per 1,024 numbers. An entry that a file lacks is
- * never served, so that a purge finds every served entry.
+ * Indexes blocks by version, in one appended file per 1,024 versions. A block that a file lacks is never served, so
+ * that a purge finds every served block.
  */
 export class DiskIntervalIndex {
   readonly #options: DiskIntervalIndexOptions
@@ -37,25 +34,25 @@ export class DiskIntervalIndex {
     this.#options = options
   }
 
-  /** Returns false for an interval with too many numbers to index. */
+  /** Returns false for an interval with too many versions to index. */
   accepts (interval: Pick<DiskInterval, 'first' | 'last'>): boolean {
-    return interval.last <= maxU64 && interval.last / numbersPerFile - interval.first / numbersPerFile < maxFiles
+    return interval.last <= maxU64 && interval.last / versionsPerFile - interval.first / versionsPerFile < maxFiles
   }
 
   /** Finds the entries whose intervals overlap a range, newest first. */
   async find (space: string, range: EntryInterval): Promise<DiskInterval[]> {
-    const found = await Promise.all(filesOf(range, range).map(async name => await this.#read(space, name)))
+    const found = await Promise.all(filesOf(range.family, range).map(async name => await this.#read(space, name)))
     return found.flat().filter(({ first, last }) => first <= range.last && last >= range.first).reverse()
   }
 
-  /** Returns true if a purge of any number of the interval would find it. */
-  async has (space: string, family: Family, interval: DiskInterval): Promise<boolean> {
+  /** Returns true if a purge of any version of the interval would find it. */
+  async has (space: string, family: string, interval: DiskInterval): Promise<boolean> {
     const found = await Promise.all(filesOf(family, interval).map(async name => await this.#read(space, name)))
     return found.every(records => records.some(record => isSame(record, interval)))
   }
 
   /** Adds an interval, and returns the bytes that it needs on the disk. */
-  async add (space: string, family: Family, interval: DiskInterval): Promise<number> {
+  async add (space: string, family: string, interval: DiskInterval): Promise<number> {
     const added = await Promise.all(filesOf(family, interval).map(async name => await this.#add(space, name, interval)))
     return added.reduce((sum, bytes) => sum + bytes, 0)
   }
@@ -95,12 +92,12 @@ export class DiskIntervalIndex {
   }
 }
 
-function filesOf ({ kind, family }: Family, { first, last }: Pick<DiskInterval, 'first' | 'last'>): string[] {
-  const from = first / numbersPerFile
-  const to = (last > maxU64 ? maxU64 : last) / numbersPerFile
+function filesOf (family: string, { first, last }: Pick<DiskInterval, 'first' | 'last'>): string[] {
+  const from = first / versionsPerFile
+  const to = (last > maxU64 ? maxU64 : last) / versionsPerFile
   return Array.from(
     { length: Number(to - from) + 1 },
-    (_, at) => `${indexPrefix}${kind} ${family} ${from + BigInt(at)}`
+    (_, at) => `${indexPrefix}versions ${family} ${from + BigInt(at)}`
   )
 }
 

@@ -1,10 +1,9 @@
-import { intervalKeyOf, familyOfKey, pageKeyOf, type ReadKeys, type EntryInterval } from '../api/read.js'
+import { intervalKeyOf, familyOfKey, type ReadKeys, type EntryInterval } from '../api/read.js'
 import { withTimeout } from '../with-timeout.js'
 import { bytesOnDisk, type DiskFiles } from './disk-files.js'
 import { type DiskRoom } from './disk-evictor.js'
 import { DiskIntervalIndex, type DiskInterval } from './disk-interval-index.js'
 import { decodeRecord, encodeRecord } from './disk-record.js'
-import { addKnownStreams } from './redis-invalidation-targets.js'
 import { invalidates, type Invalidation } from './invalidation.js'
 import { LargeEntryError, type StoredEntry } from './entry-codec.js'
 import {
@@ -188,21 +187,15 @@ export class DiskTier implements LowerTier, OwnTier {
       await this.#options.renewSpace()
       return true
     }
-    const all = await addKnownStreams(invalidation, async key => await this.#read(space, key))
-    this.#writeQueue.drop(({ stored }) => invalidates(all, stored))
     // A write that finished after the look-up would survive the invalidation.
     await this.#writeQueue.waitForInFlight()
     const found = await Promise.all(
-      all.intervals.map(async interval =>
-        (await this.#index.find(space, interval)).map(({ first, last, height }) =>
-          interval.kind === 'versions'
-            ? intervalKeyOf(interval.family, height)
-            : pageKeyOf({ ...interval, first, last })
-        )
+      invalidation.intervals.map(async interval =>
+        (await this.#index.find(space, interval)).map(({ height }) => intervalKeyOf(interval.family, height))
       )
     )
     const removed = await Promise.all(
-      [...new Set([...all.keys, ...found.flat()])].map(async key => await this.#remove(space, key))
+      [...new Set([...invalidation.keys, ...found.flat()])].map(async key => await this.#remove(space, key))
     )
     return removed.includes(true)
   }
@@ -213,8 +206,6 @@ export class DiskTier implements LowerTier, OwnTier {
         return await this.#getByKey(space, selector.keys)
       case 'version':
         return await this.#getByVersion(space, selector.family, selector.version)
-      case 'events':
-        return await this.#getIndexed(space, pageKeyOf(selector.events), selector.events)
     }
   }
 
@@ -225,7 +216,7 @@ export class DiskTier implements LowerTier, OwnTier {
 
   async #getByVersion (space: string, family: string, version: bigint): Promise<FoundEntry | undefined> {
     for (
-      const { height } of await this.#index.find(space, { kind: 'versions', family, first: version, last: version })
+      const { height } of await this.#index.find(space, { family, first: version, last: version })
     ) {
       const found = await this.#getIndexed(space, intervalKeyOf(family, height))
       const validity = found?.stored.validity
@@ -234,13 +225,12 @@ export class DiskTier implements LowerTier, OwnTier {
     return undefined
   }
 
-  // Serves only indexed entries, so that a purge by version or event finds every served one.
-  async #getIndexed (space: string, key: string, events?: EntryInterval): Promise<FoundEntry | undefined> {
+  // Serves only indexed entries, so that a purge by version finds every served one.
+  async #getIndexed (space: string, key: string): Promise<FoundEntry | undefined> {
     const found = await this.#read(space, key)
-    const validity = events ?? found?.stored.validity
-    if (found === undefined || validity === undefined) return undefined
-    if (!await this.#index.has(space, validity, intervalOf(key, validity))) return undefined
-    return { ...found, stored: { ...found.stored, validity } }
+    const validity = found?.stored.validity
+    if (validity === undefined) return undefined
+    return await this.#index.has(space, validity.family, intervalOf(key, validity)) ? found : undefined
   }
 
   async #read (space: string, key: string): Promise<FoundEntry | undefined> {
@@ -265,15 +255,14 @@ export class DiskTier implements LowerTier, OwnTier {
 
   async #write (item: QueuedWrite): Promise<void> {
     const { now, room, metrics, space: spaceNow } = this.#options
-    const { stored: { key, body, validity }, streamName, queuedAtMs } = item
+    const { stored: { key, body, validity }, queuedAtMs } = item
     const waitedMs = now() - queuedAtMs
     const space = spaceNow()
     // The queue starts no write without a space.
     if (space === undefined || waitedMs > maxQueuedMs || !room.has(bytesOnDisk(body.length))) return metrics.dropped()
     if (!await this.#set(space, item.stored, (item.ttlMs ?? Infinity) - waitedMs)) return
     // Indexed after the entry is written, so that no record points to a missing entry.
-    if (validity !== undefined) room.add(await this.#index.add(space, validity, intervalOf(key, validity)), 0)
-    if (streamName !== undefined) await this.#set(space, streamName.stored, streamName.ttlMs - waitedMs)
+    if (validity !== undefined) room.add(await this.#index.add(space, validity.family, intervalOf(key, validity)), 0)
     this.#writeError = undefined
     metrics.wrote(this.name)
   }
@@ -289,8 +278,8 @@ export class DiskTier implements LowerTier, OwnTier {
   }
 }
 
-function intervalOf (key: string, { kind, first, last }: EntryInterval): DiskInterval {
-  return { first, last, height: kind === 'versions' ? BigInt(key.slice(familyOfKey(key).length + 1)) : 0n }
+function intervalOf (key: string, { first, last }: EntryInterval): DiskInterval {
+  return { first, last, height: BigInt(key.slice(familyOfKey(key).length + 1)) }
 }
 
 /** Returns true if all keys of an invalidation name the generation of a space. */

@@ -40,9 +40,7 @@ export class LargeEntryError extends CorruptEntryError {}
 
 /** Encodes an entry as one binary value; README.md has the layout. */
 export async function encodeEntry (stored: StoredEntry): Promise<Buffer> {
-  const { body, stamped: { position, family }, validity, lowestVersion, release, cursor, gasUsed } = stored
-  // A page is found by its events alone, which are in its key.
-  const range = validity?.kind === 'versions' ? validity : undefined
+  const { body, stamped: { position, family }, validity: range, lowestVersion, release, cursor, gasUsed } = stored
   const deflated = body.length > compressAboveBytes ? await promisify(deflateRaw)(body) : undefined
   const isDeflated = deflated !== undefined && deflated.length < body.length
   const { head, oldest } = position
@@ -103,7 +101,7 @@ async function readContent (key: string, reader: ByteReader, maxBytes: number): 
   ]
   const epoch = flagBits & flags.epoch ? reader.u64() : undefined
   const range = flagBits & flags.range ? { first: reader.u64(), last: reader.u64() } : undefined
-  const validity = range && { kind: 'versions' as const, family: familyOfKey(key), ...range }
+  const validity = range && { family: familyOfKey(key), ...range }
   const lowestVersion = flagBits & flags.lowestVersion ? reader.u64() : undefined
   const [family, contentType, etag] = [reader.text(), reader.text(), reader.text()]
   const release = flagBits & flags.release ? reader.text() : undefined

@@ -1,5 +1,5 @@
 import { createHash, hash } from 'node:crypto'
-import { type IntervalUnit, type EntryInterval } from '../api/read.js'
+import { type EntryInterval } from '../api/read.js'
 import { type Position } from '../api/position.js'
 import { type Coding } from '../api/accept-encoding.js'
 import { type StateDigest } from '../api/state-key.js'
@@ -29,7 +29,7 @@ export interface Entry extends Representation {
   readonly release: string | undefined
   /** Expiry on the clock of this process; undefined for entries that never expire. */
   readonly expiresAtMs: number | undefined
-  /** Versions of a block, or events of a page; undefined for entries that are found by key alone. */
+  /** Versions of a block or of state; undefined for entries that are found by key alone. */
   readonly validity: EntryInterval | undefined
   /**
    * Lowest version in the body, if the read names none. No served position is below it (law 4: headers are the present,
@@ -51,7 +51,7 @@ export type EntryParts =
 // uncollected garbage while a full cache evicts.
 const entryOverheadBytes = 1800
 const overheadFactor = 1.25
-const intervalOverheadBytes: Readonly<Record<IntervalUnit, number>> = { versions: 200, events: 500 }
+const intervalOverheadBytes = 200
 const representationOverheadBytes = 600
 const dependencyBytes = 32
 // Larger bodies are hashed in two steps and never copied, or each fetch would take its bytes three times.
@@ -105,7 +105,7 @@ export function costOf (entry: Entry): number {
   const representations = [entry, ...Object.values(entry.encoded).filter(({ body }) => body !== entry.body)]
   const indexBytes = entry.validity === undefined
     ? 0
-    : intervalOverheadBytes[entry.validity.kind] + entry.validity.family.length +
+    : intervalOverheadBytes + entry.validity.family.length +
       (entry.dependencies?.length ?? 0) * dependencyBytes
   const overhead = entryOverheadBytes + entry.key.length + indexBytes +
     (representations.length - 1) * representationOverheadBytes

@@ -1,7 +1,4 @@
-import { type IntervalUnit, type EntryInterval } from '../api/read.js'
-
-/** One version has one entry in a family, so at least one of two that overlap is wrong; pages of events may overlap. */
-export const mayOverlap: Readonly<Record<IntervalUnit, boolean>> = { versions: false, events: true }
+import { type EntryInterval } from '../api/read.js'
 
 /** Interval of an entry, with the highest end of all intervals up to this one, which bounds every search. */
 interface IndexedInterval {
@@ -10,9 +7,6 @@ interface IndexedInterval {
   readonly key: string
   highestLast: bigint
 }
-
-/** Part of an interval that the index reads. */
-type FamilyInterval = Pick<EntryInterval, 'family' | 'first' | 'last'>
 
 /**
  * Maps intervals to the keys of their entries, with a sorted list per family. A record is removed with its entry, so
@@ -53,7 +47,7 @@ export class IntervalIndex {
   }
 
   /** Lists the keys of entries whose intervals overlap an interval, in the order of their first numbers. */
-  overlapping ({ family, first, last }: FamilyInterval): string[] {
+  overlapping ({ family, first, last }: EntryInterval): string[] {
     const list = this.#families.get(family) ?? []
     const found: string[] = []
     let at = lowerBound(list, 'highestLast', first)
@@ -63,7 +57,7 @@ export class IntervalIndex {
     return found
   }
 
-  add ({ family, first, last }: FamilyInterval, key: string): void {
+  add ({ family, first, last }: EntryInterval, key: string): void {
     const list = this.#families.get(family) ?? []
     const at = lowerBound(list, 'first', first)
     list.splice(at, 0, { first, last, key, highestLast: last })
@@ -71,7 +65,7 @@ export class IntervalIndex {
     this.#families.set(family, list)
   }
 
-  remove ({ family, first }: FamilyInterval, key: string): void {
+  remove ({ family, first }: EntryInterval, key: string): void {
     const list = this.#families.get(family) ?? []
     let at = lowerBound(list, 'first', first)
     while (list[at]?.first === first && list[at]?.key !== key) at++

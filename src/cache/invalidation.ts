@@ -1,7 +1,7 @@
 import { type EntryInterval } from '../api/read.js'
 import { type Entry } from './entry.js'
 
-/** Entries to invalidate: by key or family, and by any version or event inside their intervals. */
+/** Entries to invalidate: by key or family, and by any version inside their intervals. */
 export interface Invalidation {
   readonly keys: readonly string[]
   readonly intervals: readonly EntryInterval[]
@@ -13,10 +13,8 @@ export type EntryIdentity = Pick<Entry, 'key' | 'validity'>
 /** Returns true if an invalidation covers an entry. */
 export function invalidates ({ keys, intervals }: Invalidation, { key, validity }: EntryIdentity): boolean {
   if (keys.includes(key)) return true
-  return validity !== undefined && (
-    (validity.kind === 'versions' && keys.includes(validity.family)) ||
-    intervals.some(other => doOverlap(other, validity))
-  )
+  return validity !== undefined &&
+    (keys.includes(validity.family) || intervals.some(other => doOverlap(other, validity)))
 }
 
 function doOverlap (one: EntryInterval, other: EntryInterval): boolean {

@@ -1,7 +1,6 @@
 import { LRUCache } from 'lru-cache'
-import { pageKeyOf } from '../api/read.js'
 import { costOf, type Entry } from './entry.js'
-import { IntervalIndex, mayOverlap } from './interval-index.js'
+import { IntervalIndex } from './interval-index.js'
 import { type Invalidation } from './invalidation.js'
 import { type CacheTier, type EntrySelector, type OwnTier, type TierMetrics, type TierStatus } from './tier.js'
 
@@ -54,8 +53,6 @@ export class MemoryTier implements CacheTier<Entry, Entry>, OwnTier {
         const key = this.#intervals.find(selector.family, selector.version)
         return key === undefined ? undefined : this.getByKey(key)
       }
-      case 'events':
-        return this.getByKey(pageKeyOf(selector.events))
     }
   }
 
@@ -96,15 +93,13 @@ export class MemoryTier implements CacheTier<Entry, Entry>, OwnTier {
     return this.#entries.peek(entry.key) === entry && costOf(by) <= this.#entries.maxSize && this.#insert(by)
   }
 
-  /** Invalidates entries by key or family, and by any version or event in their intervals; true if it had any. */
+  /** Invalidates entries by key or family, and by any version in their intervals; true if it had any. */
   invalidate ({ keys, intervals }: Invalidation): boolean {
     const before = this.#entries.size
     for (const key of keys) {
       this.#entries.delete(key)
-      // The key of a latest read names the family of all its versions; the path of a stream names pages that may stay.
-      for (const version of this.#intervals.keysIn(key)) {
-        if (this.#entries.peek(version)?.validity?.kind === 'versions') this.#entries.delete(version)
-      }
+      // The key of a latest read names the family of all its versions.
+      for (const version of this.#intervals.keysIn(key)) this.#entries.delete(version)
     }
     for (const interval of intervals) {
       for (const key of this.#intervals.overlapping(interval)) this.#entries.delete(key)
@@ -158,8 +153,8 @@ export class MemoryTier implements CacheTier<Entry, Entry>, OwnTier {
 
   #insert (entry: Entry): boolean {
     const { key, validity } = entry
-    if (validity !== undefined && !mayOverlap[validity.kind]) {
-      // The older entry is evicted because nothing proves either one.
+    if (validity !== undefined) {
+      // One version has one entry in a family; the older one is evicted because nothing proves either.
       for (const other of this.#intervals.overlapping(validity)) if (other !== key) this.#entries.delete(other)
     }
     this.#entries.set(key, entry)

@@ -1,13 +1,11 @@
+import { LRUCache } from 'lru-cache'
 import { type RedisLink } from '../redis/link.js'
 import { type RedisClient } from '../redis/create-client.js'
-import { intervalKeyOf, familyOfKey, pageKeyOf, type ReadKeys, type EntryInterval } from '../api/read.js'
+import { intervalKeyOf, familyOfKey, type ReadKeys, type EntryInterval } from '../api/read.js'
 import { withTimeout } from '../with-timeout.js'
 import { RedisBlockIndex } from './redis-block-index.js'
-import { RedisPageIndex } from './redis-page-index.js'
-import { addKnownStreams, locateEntries } from './redis-invalidation-targets.js'
 import { decodeEntry, encodeEntry, entryFormat, LargeEntryError, type StoredEntry } from './entry-codec.js'
-import { invalidates, type Invalidation } from './invalidation.js'
-import { RecentPuts } from './recent-puts.js'
+import { type EntryIdentity, invalidates, type Invalidation } from './invalidation.js'
 import {
   type FoundEntry,
   type EntrySelector,
@@ -56,7 +54,6 @@ export class RedisTier implements LowerTier {
   readonly #options: RedisTierOptions
   readonly #prefix: string
   readonly #blockIndex: RedisBlockIndex
-  readonly #pageIndex: RedisPageIndex
   readonly #writeQueue: WriteQueue<QueuedWrite>
   readonly #recentPuts = new RecentPuts()
   // Reason for the last failed or dropped write; undefined after a successful one.
@@ -67,7 +64,6 @@ export class RedisTier implements LowerTier {
     this.#options = options
     this.#prefix = redisKeyPrefix(options.keyPrefix)
     this.#blockIndex = new RedisBlockIndex(this.#prefix, options.ttlSeconds)
-    this.#pageIndex = new RedisPageIndex(this.#prefix)
     this.#writeQueue = new WriteQueue(async item => {
       await this.#write(item)
     }, {
@@ -91,7 +87,7 @@ export class RedisTier implements LowerTier {
   /** Queues an entry for Redis; no response waits for the write. */
   put (item: TierWrite): void {
     const { stored: { key, validity } } = item
-    if (validity?.kind !== 'versions' || this.#blockIndex.accepts(validity)) {
+    if (validity === undefined || this.#blockIndex.accepts(validity)) {
       this.#writeQueue.add(key, { ...item, queuedAtMs: this.#options.now() })
     }
   }
@@ -101,24 +97,25 @@ export class RedisTier implements LowerTier {
     const hadQueued = this.dropQueued(invalidation)
     // A write that finished after the lookup would survive the invalidation.
     await this.#writeQueue.waitForInFlight()
-    const { keys, removeRecords } = await this.#link.run(
+    const found = await this.#link.run(
       'find',
-      async client => await locateEntries(client, invalidation, this.#blockIndex, this.#pageIndex)
+      async client =>
+        await Promise.all(
+          invalidation.intervals.map(async ({ family, first }) =>
+            (await this.#blockIndex.find(client, family, first)).blocks.map(block => ({ family, block }))
+          )
+        )
     )
+    const blocks = found.flat()
+    const keys = [...invalidation.keys, ...blocks.map(({ family, block }) => intervalKeyOf(family, block.height))]
     const [deleted] = await this.#link.run('delete', async client =>
       await Promise.all([
         Promise.all(keys.map(async key => await client.del(this.#prefix + key))),
-        removeRecords(client)
+        Promise.all(blocks.map(async ({ family, block }) => {
+          await this.#blockIndex.remove(client, family, block, block.height)
+        }))
       ]))
     return hadQueued || deleted.some(count => count > 0)
-  }
-
-  /** Extends an invalidation by the streams that Redis knows for its paths. */
-  async resolveStreams (invalidation: Invalidation): Promise<Invalidation> {
-    return await this.#link.run(
-      'get',
-      async client => await addKnownStreams(invalidation, async key => await this.#getEntry(client, key))
-    )
   }
 
   /** Invalidates again if a write of this process may have followed another replica's delete. */
@@ -173,8 +170,6 @@ export class RedisTier implements LowerTier {
         return await this.#getByKey(client, selector.keys)
       case 'version':
         return await this.#getByVersion(client, selector.family, selector.version)
-      case 'events':
-        return await this.#getPage(client, selector.events)
     }
   }
 
@@ -210,13 +205,6 @@ export class RedisTier implements LowerTier {
     return found
   }
 
-  async #getPage (client: RedisClient, events: EntryInterval): Promise<FoundEntry | undefined> {
-    const found = await this.#getEntry(client, pageKeyOf(events))
-    // A page that a purge would not find is not served.
-    if (found === undefined || !await this.#pageIndex.has(client, events)) return undefined
-    return { ...found, stored: { ...found.stored, validity: events } }
-  }
-
   async #getEntry (client: RedisClient, key: string): Promise<FoundEntry | undefined> {
     // Reads the remaining lifetime from Redis, because clocks of replicas may differ; both commands need one round
     // trip.
@@ -232,15 +220,14 @@ export class RedisTier implements LowerTier {
   }
 
   async #write (item: QueuedWrite): Promise<void> {
-    const { stored: { key, validity }, streamName } = item
-    const ttlMs = this.#ttlMsOf(item, item)
+    const { stored: { key, validity } } = item
+    const ttlMs = this.#ttlMsOf(item)
     // Expired while queued.
     if (ttlMs < 1) return
     try {
       await this.#set(item.stored, ttlMs)
       // Indexed after the entry is written, so that no record points to a missing entry.
-      if (validity !== undefined) await this.#index(key, validity, ttlMs)
-      if (streamName !== undefined) await this.#set(streamName.stored, Math.max(1, this.#ttlMsOf(streamName, item)))
+      if (validity !== undefined) await this.#index(key, validity)
     } finally {
       // A failed command may still have been executed.
       this.#recentPuts.add(item.stored)
@@ -262,24 +249,35 @@ export class RedisTier implements LowerTier {
     }
   }
 
-  #ttlMsOf ({ ttlMs = Infinity }: { readonly ttlMs: number | undefined }, { queuedAtMs }: QueuedWrite): number {
+  #ttlMsOf ({ ttlMs = Infinity, queuedAtMs }: QueuedWrite): number {
     return Math.round(Math.min(ttlMs - (this.#options.now() - queuedAtMs), this.#options.ttlSeconds * 1000))
   }
 
   #reindex (key: string, validity: EntryInterval): void {
     // The link counts failures; the next incomplete lookup tries again.
-    this.#index(key, validity, this.#options.ttlSeconds * 1000).catch(() => {})
+    this.#index(key, validity).catch(() => {})
   }
 
-  async #index (key: string, validity: EntryInterval, ttlMs: number): Promise<void> {
-    await this.#link.run('index', async client => {
-      switch (validity.kind) {
-        case 'versions':
-          return await this.#blockIndex.add(client, validity.family, validity, heightOfKey(key))
-        case 'events':
-          return await this.#pageIndex.add(client, validity, ttlMs)
-      }
-    }, writeTimeoutMs)
+  async #index (key: string, validity: EntryInterval): Promise<void> {
+    await this.#link.run(
+      'index',
+      async client => await this.#blockIndex.add(client, validity.family, validity, heightOfKey(key)),
+      writeTimeoutMs
+    )
+  }
+}
+
+/** Writes of the last 2 s, any of which may have followed another replica's delete. */
+class RecentPuts {
+  readonly #identities = new LRUCache<string, EntryIdentity>({ max: 5000, ttl: 2000 })
+
+  add ({ key, validity }: EntryIdentity): void {
+    this.#identities.set(key, { key, validity })
+  }
+
+  /** Returns true if an invalidation covers any recent write. */
+  hasAnyInvalidated (what: Invalidation): boolean {
+    return [...this.#identities.values()].some(identity => invalidates(what, identity))
   }
 }
 

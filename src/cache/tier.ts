@@ -1,4 +1,4 @@
-import { type ReadKeys, type EntryInterval } from '../api/read.js'
+import { type ReadKeys } from '../api/read.js'
 import { type Invalidation } from './invalidation.js'
 import { type StoredEntry } from './entry-codec.js'
 
@@ -23,11 +23,10 @@ export interface TierStatus {
   readonly reason?: string
 }
 
-/** Names an entry by its keys, by a version inside its interval, or by the exact events of a page. */
+/** Names an entry by its keys, or by a version inside its interval. */
 export type EntrySelector =
   | { readonly by: 'key', readonly keys: ReadKeys }
   | { readonly by: 'version', readonly family: string, readonly version: bigint }
-  | { readonly by: 'events', readonly events: EntryInterval }
 
 /**
  * Contract of every tier, held by test/cache/tier-contract.test.ts. An expired, invalidated, damaged or unreachable
@@ -68,16 +67,8 @@ export interface OwnTier {
 /** Entry to write to a lower tier, with its lifetime. */
 export interface TierWrite {
   readonly stored: StoredEntry
-  /** Stream that the requested path resolves to, so that other processes resolve it too; undefined if not shared. */
-  readonly streamName?: StreamNameWrite | undefined
   /** Undefined means the maximum lifetime of the tier. */
   readonly ttlMs: number | undefined
-}
-
-/** Stream name in the form of an entry, with its lifetime. */
-export interface StreamNameWrite {
-  readonly stored: StoredEntry
-  readonly ttlMs: number
 }
 
 /** Entry found in a lower tier, and its remaining lifetime. */

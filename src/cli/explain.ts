@@ -9,10 +9,6 @@ import {
   isRenderedByRelease,
   keysOf,
   microCacheKeyOf,
-  namesStream,
-  pageIntervalOf,
-  pageKeyOf,
-  streamIndexKeyOf,
   type Read,
   targetOf,
   bodyToText
@@ -20,7 +16,6 @@ import {
 import { matchEndpoint, readRequest } from '../api/read-request.js'
 import { ErrorResponse, webFrameworkError } from '../api/error-response.js'
 import { bodyFromText } from '../api/request-body.js'
-import { streamPathOf } from '../api/request-targets.js'
 import { forwardedTarget } from '../api/pass-through-target.js'
 import { type ExitCode, exitCodes, type Io } from '../app/io.js'
 
@@ -105,12 +100,6 @@ function explainKey (read: Read, config: Config): Explanation {
   const keys = keysOf(read, chain)
   if (keys.intervalFamily !== undefined && read.height === undefined) {
     return { key: intervalKeyOf(keys.intervalFamily, 'HEIGHT') }
-  }
-  // Pages are cached under their stream's key, whichever path the client used.
-  if (read.page !== undefined && !namesStream(read)) {
-    return {
-      key: pageKeyOf(pageIntervalOf(streamIndexKeyOf(chain, streamPathOf('ADDRESS', 'CREATION_NUMBER')), read.page))
-    }
   }
   if (classOf(read) !== 'moving') {
     return { key: keys.value, ...(keys.text !== keys.value && { 'key of a not-found': keys.text }) }

@@ -41,21 +41,10 @@ export function parsePurge (text: string): Purge | undefined {
     !isObject(value) || !isText(value['id']) || !isListOf(value['keys'], isText) ||
     !isListOf(value['blocks'], isPurgedBlock)
   ) return undefined
-  // Purges of older versions name no event pages.
-  const pages = value['pages'] ?? []
-  if (!isListOf(pages, isEventRange)) return undefined
   return {
     id: value['id'],
     keys: value['keys'],
-    intervals: [
-      ...value['blocks'].map(({ blocks: family, version }) => ({
-        kind: 'versions' as const,
-        family,
-        first: version,
-        last: version
-      })),
-      ...pages.map(({ stream: family, first, last }) => ({ kind: 'events' as const, family, first, last }))
-    ]
+    intervals: value['blocks'].map(({ blocks: family, version }) => ({ family, first: version, last: version }))
   }
 }
 
@@ -97,11 +86,6 @@ function isAnchor (value: unknown): value is Anchor {
 
 function isPurgedBlock (value: unknown): value is { blocks: string, version: bigint } {
   return isObject(value) && isText(value['blocks']) && typeof value['version'] === 'bigint'
-}
-
-function isEventRange (value: unknown): value is { stream: string, first: bigint, last: bigint } {
-  return isObject(value) && isText(value['stream']) && typeof value['first'] === 'bigint' &&
-    typeof value['last'] === 'bigint'
 }
 
 function isText (value: unknown): value is string {

@@ -52,15 +52,7 @@ function encodePurge ({ id, keys, intervals }: Purge): string {
   return encodeWithChecksum({
     id,
     keys,
-    blocks: intervals.filter(({ kind }) => kind === 'versions').map(({ family, first }) => ({
-      blocks: family,
-      version: first
-    })),
-    pages: intervals.filter(({ kind }) => kind === 'events').map(({ family, first, last }) => ({
-      stream: family,
-      first,
-      last
-    }))
+    blocks: intervals.map(({ family, first }) => ({ blocks: family, version: first }))
   })
 }
 

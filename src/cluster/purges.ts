@@ -103,13 +103,7 @@ export class Purges {
 
   async #deliverOne (undelivered: UndeliveredPurge, chain: ChainGeneration): Promise<void> {
     const { log, store, notifyReplicas } = this.#options
-    if (undelivered.resolved?.generation !== chain.generation) {
-      const invalidation = undelivered.invalidationIn(chain)
-      const resolved = await store.resolveStreams(invalidation)
-      if (resolved !== invalidation && await this.#invalidate(resolved)) undelivered.onFound()
-      undelivered.resolved = { generation: chain.generation, invalidation: resolved }
-    }
-    const purge = { id: undelivered.id, ...undelivered.resolved.invalidation }
+    const purge = { id: undelivered.id, ...undelivered.invalidationIn(chain) }
     if (await store.invalidate(purge)) undelivered.onFound()
     await log.add(chain.id, purge)
     this.#undelivered.shift()

@@ -8,11 +8,6 @@ export interface UndeliveredPurge {
   readonly invalidationIn: (chain: ChainGeneration) => Invalidation
   /** Reports that something was found to purge. */
   readonly onFound: () => void
-  /**
-   * The purge with every stream name that Redis knew. A retry needs it, because the first attempt may delete those
-   * names.
-   */
-  resolved?: { readonly generation: number, readonly invalidation: Invalidation }
 }
 
 /** Agreement of this process with the other replicas, without which it neither reads nor writes the Redis tier. */

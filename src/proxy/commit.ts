@@ -1,11 +1,9 @@
 import { type Entry, type EntryParts, makeEntry } from '../cache/entry.js'
-import { encodeStreamName } from '../cache/stream-name-entry.js'
 import { type StoredEntry } from '../cache/entry-codec.js'
-import { type StreamNameWrite } from '../cache/tier.js'
 import { type ResponsePosition } from '../api/position.js'
 import { type UpstreamResponse, contentTypeOf } from '../api/upstream-response.js'
 import { judge, type JudgedResponse, type Lifetime, type NotStoredReason } from '../api/store-verdict.js'
-import { atVersion, intervalKeyOf, pageIntervalOf, pageKeyOf, streamIndexKeyOf } from '../api/read.js'
+import { atVersion, intervalKeyOf } from '../api/read.js'
 import { type FetchedJudged } from './fetch.js'
 import { stateValidityOf } from './followed-reads.js'
 import { microCachePartsOf } from './micro-cache.js'
@@ -46,7 +44,7 @@ export function commitFetched (
     // The next latest read is served at another head, which no other process shares.
     const isShared = pinned.followedAt === undefined && context.lowerTiers.length > 0
     if (isShared && result.entry !== undefined && stamped !== undefined) {
-      storeInLowerTiers(context, pinned, { ...result.entry, ...values, stamped }, verdict.lifetime?.ttlMs)
+      storeInLowerTiers(context, { ...result.entry, ...values, stamped }, verdict.lifetime?.ttlMs)
     }
     return result
   }
@@ -74,11 +72,7 @@ export function commit (
   sinceCount: number
 ): NotStoredReason | undefined {
   if (!context.tracker.isCurrent(pinned.chain)) return 'wrong_chain'
-  const { read: { page }, keys, eventsFamily } = pinned
-  // Events that were requested under the path of a handle, whatever stream they are stored under.
-  const events = page === undefined || eventsFamily === undefined ? undefined : pageIntervalOf(eventsFamily, page)
-  const requested = { key: keys.text, events }
-  if (context.invalidator.hasInvalidated(entry, sinceCount, requested)) return 'purged'
+  if (context.invalidator.hasInvalidated(entry, sinceCount, pinned.keys.text)) return 'purged'
   return context.memory.put(entry) ? undefined : 'too_large'
 }
 
@@ -104,19 +98,15 @@ function commitJudged (
     : countNotStored(context, pinned, response, reason)
 }
 
-/** Stores an entry in the lower tiers too, with the stream name of its path when sharing is due. */
+/** Stores an entry in the lower tiers too. */
 function storeInLowerTiers (
   context: ProxyContext,
-  { eventsFamily }: PinnedRead,
   entry: Entry & CursorAndGas & { readonly stamped: ResponsePosition },
   ttlMs: number | undefined
 ): void {
   const { key, status, contentType, body, etag, release, lowestVersion, dependencies, stamped, cursor, gasUsed } = entry
   // The interval of state grows in memory alone.
   const validity = dependencies === undefined ? entry.validity : undefined
-  const streamName = eventsFamily === undefined || validity === undefined
-    ? undefined
-    : streamNameToShare(context, eventsFamily, stamped)
   const stored: StoredEntry = {
     key,
     status,
@@ -130,36 +120,21 @@ function storeInLowerTiers (
     cursor,
     gasUsed
   }
-  for (const tier of context.lowerTiers) tier.put({ stored, streamName, ttlMs })
+  for (const tier of context.lowerTiers) tier.put({ stored, ttlMs })
 }
 
-/** Returns the stream name of a path if other processes are due to get it. */
-function streamNameToShare (
-  { streamsByHandle, now }: ProxyContext,
-  path: string,
-  stamped: ResponsePosition
-): StreamNameWrite | undefined {
-  const due = streamsByHandle.takeDueForSharing(path)
-  return due && encodeStreamName(path, due.stream, stamped, due.expiresAtMs - now())
-}
-
-/** Returns key and interval of an entry: a block under its height, a page under its stream, others under their read. */
+/** Returns key and interval of an entry: a block under its height, others under their read. */
 function locationOf (
   context: ProxyContext,
   pinned: PinnedRead,
   response: UpstreamResponse,
-  { block, page }: Lifetime
+  { block }: Lifetime
 ): Pick<Entry, 'key' | 'validity' | 'dependencies'> {
-  const { read, chain, keys: { value, text, intervalFamily: family } } = pinned
+  const { value, text, intervalFamily: family } = pinned.keys
   const dependencies = undefined
   if (block !== undefined && family !== undefined) {
     const { height, first, last } = block
-    return { key: intervalKeyOf(family, height), validity: { kind: 'versions', family, first, last }, dependencies }
-  }
-  // A full page is stored under its stream, whatever path requested it, unless no guid names the stream.
-  if (page?.stream !== undefined && read.page !== undefined) {
-    const validity = pageIntervalOf(streamIndexKeyOf(chain, page.stream), read.page)
-    return { key: pageKeyOf(validity), validity, dependencies }
+    return { key: intervalKeyOf(family, height), validity: { family, first, last }, dependencies }
   }
   const key = response.status === 200 ? value : text
   const { follower } = context

@@ -18,7 +18,7 @@ import { eventPageStartOf, type Read, targetOf } from '../api/read.js'
 import { ErrorResponse, unavailableError } from '../api/error-response.js'
 import { type PinnedRead, type ReadClient, noClient } from './pinned-read.js'
 import { type ProxyContext } from './proxy-context.js'
-import { judgeEventHistory } from './events/event-history.js'
+import { judgeEventHistory } from './event-history.js'
 
 /** Fetched response with its verdict. A stale one is behind the served head, has no known age, and is not cached. */
 export interface FetchedJudged extends JudgedResponse {
@@ -178,7 +178,7 @@ function learnAndJudge (
   latest: LatestRequirements | undefined,
   response: UpstreamResponse
 ): Judgement {
-  const { read, eventsFamily } = pinned
+  const { read } = pinned
   const { stamped } = response
   const learned = stamped && context.tracker.learn(stamped.position, stamped.family, stamped.encryptionKey)
   const judged = { response, verdict: judge(read, response, context.settings) }
@@ -188,9 +188,7 @@ function learnAndJudge (
     : impossibleReason(read, response) ?? wrongContentReason(judged.verdict)
   if (isDenied || impossible !== undefined) return { flaw: 'impossible', judged, isDenied, impossible }
   const isLagging = latest !== undefined && isStale(context, pinned, latest.servedVersion, judged)
-  const { verdict, missing } = eventsFamily === undefined
-    ? { verdict: judged.verdict, missing: undefined }
-    : judgeEventHistory(context, read, eventsFamily, judged)
+  const { verdict, missing } = judgeEventHistory(context, pinned, judged)
   // Another upstream may have more history or a higher head.
   const flaw = reportsPruned(response) || missing === 'pruned'
     ? 'pruned'

@@ -75,7 +75,6 @@ export function stateValidityOf (
   if (family === undefined || dependencies === undefined) return undefined
   return {
     validity: {
-      kind: 'versions',
       family,
       first: follower.unchangedSince(ledgerVersion, dependencies),
       last: ledgerVersion

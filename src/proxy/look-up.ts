@@ -1,15 +1,6 @@
 import { type Entry, makeEntry } from '../cache/entry.js'
-import { decodeStreamName } from '../cache/stream-name-entry.js'
 import { type FoundEntry, type LowerTier, type EntrySelector, type TierName } from '../cache/tier.js'
-import { readEventPageSummary } from '../api/event-page-summary.js'
-import {
-  coalescingKeyOf,
-  isRenderedByRelease,
-  namesStream,
-  pageIntervalOf,
-  type Read,
-  stateFamilyOf
-} from '../api/read.js'
+import { coalescingKeyOf, isRenderedByRelease, type Read, stateFamilyOf } from '../api/read.js'
 import { commit } from './commit.js'
 import { lookUpAtFollowedHead, lookUpEntryAt } from './followed-reads.js'
 import { readMicroCache } from './micro-cache.js'
@@ -47,20 +38,14 @@ export function lookUpInMemory (context: ProxyContext, pinned: PinnedRead): Cach
 
 function lookUpHistory (context: ProxyContext, pinned: PinnedRead): Entry | undefined {
   const { memory, follower } = context
-  const { read, chain, keys } = pinned
-  const { page, ledgerVersion } = read
-  if (page === undefined) {
-    return memory.get(selectorOf(pinned)) ?? (follower === undefined || ledgerVersion === undefined
-      ? undefined
-      : lookUpEntryAt(context, follower, read, stateFamilyOf(read, chain), ledgerVersion))
-  }
-  // A page without a guid is stored only under its own path.
-  const ownPage = memory.getByKey(keys.value)
-  const stream = ownPage === undefined ? streamOf(context, pinned) : undefined
-  return stream === undefined ? ownPage : memory.get({ by: 'events', events: pageIntervalOf(stream, page) })
+  const { read, chain } = pinned
+  const { ledgerVersion } = read
+  return memory.get(selectorOf(pinned)) ?? (follower === undefined || ledgerVersion === undefined
+    ? undefined
+    : lookUpEntryAt(context, follower, read, stateFamilyOf(read, chain), ledgerVersion))
 }
 
-/** Returns where every tier looks a read up; pages are also found under the stream that their path leads to. */
+/** Returns where every tier looks a read up. */
 export function selectorOf ({ read: { requestedVersion }, keys }: Pick<PinnedRead, 'read' | 'keys'>): EntrySelector {
   return keys.intervalFamily === undefined || requestedVersion === undefined
     ? { by: 'key', keys }
@@ -98,56 +83,17 @@ function traceTier (
 async function lookUpInTier (
   context: ProxyContext,
   tier: LowerTier,
-  pinned: PinnedRead,
-  named?: string
+  pinned: PinnedRead
 ): Promise<CachedEntry | undefined> {
-  const { read: { page }, chain, keys, eventsFamily } = pinned
-  const stream = named ?? streamOf(context, pinned)
-  const selector: EntrySelector = page === undefined || eventsFamily === undefined
-    ? selectorOf(pinned)
-    : stream !== undefined
-    ? { by: 'events', events: pageIntervalOf(stream, page) }
-    // Looks for the stream name of the path first, then for a page without a guid.
-    : { by: 'key', keys: { ...keys, value: eventsFamily } }
   const sinceCount = context.invalidator.count
-  const found = await tier.get(selector)
-  // The chain may have been reset by now, and the path may lead to another stream.
-  if (found === undefined || !context.tracker.isCurrent(chain)) return undefined
-  if (stream !== undefined && streamOf(context, pinned) !== stream) return undefined
+  const found = await tier.get(selectorOf(pinned))
+  // The chain may have been reset by now.
+  if (found === undefined || !context.tracker.isCurrent(pinned.chain)) return undefined
   // Learns the entry's proven position; a contradiction means an entry of another chain (law 7: chains never mix).
   if (!context.tracker.learnProven(found.stored.stamped)) return undefined
-  if (found.stored.key === eventsFamily) {
-    if (context.invalidator.count !== sinceCount) return undefined
-    const learned = learnStreamName(context, eventsFamily, found)
-    return learned === undefined ? undefined : await lookUpInTier(context, tier, pinned, learned)
-  }
-  // Ignores pages with a guid that earlier varve versions stored under their path.
-  if (page !== undefined && stream === undefined && readEventPageSummary(found.stored.body)?.stream !== undefined) {
-    return undefined
-  }
   const cached = servableEntry(context, pinned, tier.name, entryFromFound(context, found))
   // Fetches an entry again that was purged during its look-up.
   return cached === undefined || commit(context, pinned, cached.entry, sinceCount) === 'purged' ? undefined : cached
-}
-
-/** Returns the stream of a page's path; undefined if it is unknown or expired, and for other reads. */
-function streamOf ({ streamsByHandle }: ProxyContext, { read, eventsFamily }: PinnedRead): string | undefined {
-  if (eventsFamily === undefined || namesStream(read)) return eventsFamily
-  return streamsByHandle.find(eventsFamily)?.stream
-}
-
-/**
- * Learns the stream of a path from another process, unless a later response of this one contradicts it; returns the
- * stream that is known then.
- */
-function learnStreamName (
-  { streamsByHandle }: ProxyContext,
-  path: string,
-  { stored, ttlMs }: FoundEntry
-): string | undefined {
-  const stream = decodeStreamName(stored)
-  if (stream !== undefined) streamsByHandle.learn(path, stream, stored.stamped.position.head.version, ttlMs)
-  return streamsByHandle.find(path)?.stream
 }
 
 function entryFromFound (context: ProxyContext, { stored, ttlMs }: FoundEntry): Entry {

@@ -6,7 +6,6 @@ import { type Position } from '../api/position.js'
 import { isRenderedByRelease, type Read } from '../api/read.js'
 import { auditRepeatedHit } from './audit.js'
 import { followedHitName, type Hit, hitNames, type OutcomeName } from './outcomes.js'
-import { streamNameExpiryMs } from './events/event-history.js'
 import { pinTo, type PinnedRead } from './pinned-read.js'
 import { type ProxyContext } from './proxy-context.js'
 import { type ClientResponse, type ResponsePreferences } from './response-builder.js'
@@ -100,13 +99,12 @@ export class ParsedRequest implements MemoHolder {
     const { memoHolders } = context.memory
     if (memoHolders.size >= maxMemos && !memoHolders.has(this)) return
     memoHolders.add(this)
-    const pinned = this.pinnedTo(chain)
     this.#memo = response
     this.#servedPosition = stamped
     this.#acceptEncoding = acceptEncoding
     this.#followedAt = followedAt
     this.#release = isRenderedByRelease(this.read, entry.status) ? entry.release : undefined
-    this.#expiresAtMs = Math.min(entry.expiresAtMs ?? Infinity, streamNameExpiryMs(context, pinned))
+    this.#expiresAtMs = entry.expiresAtMs ?? Infinity
   }
 
   dropMemo (): void {

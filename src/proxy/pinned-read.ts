@@ -1,6 +1,6 @@
 import { type ChainGeneration } from '../chain/tracker.js'
 import { describeUnusableChains } from '../chain/describe-chain-mismatch.js'
-import { classOf, keysOf, type Read, type ReadClass, type ReadKeys, streamIndexKeyOf } from '../api/read.js'
+import { classOf, keysOf, type Read, type ReadClass, type ReadKeys } from '../api/read.js'
 import { type Position, type ResponsePosition } from '../api/position.js'
 import { type AttemptBudget } from '../upstreams/upstream-request.js'
 import { type RequestBytes } from '../upstreams/in-flight-bytes.js'
@@ -36,8 +36,6 @@ export interface PinnedRead {
   readonly readClass: ReadClass
   readonly chain: ChainGeneration
   readonly keys: ReadKeys
-  /** Family of the pages of its path, which for a handle is the key of its stream name; undefined without events. */
-  readonly eventsFamily: string | undefined
   readonly client: ReadClient
   /** True for a latest read of state, unless its client bypasses following. */
   readonly acceptsFollowedHead: boolean
@@ -62,16 +60,15 @@ export async function pinToCurrentChain (context: ProxyContext, read: Read, clie
 
 /** Pins a read to a known chain. */
 export function pinTo (chain: ChainGeneration, read: Read, client = noClient): PinnedRead {
-  const { keyedBy } = read.endpoint
   const readClass = classOf(read)
   return {
     read,
     readClass,
     chain,
     keys: keysOf(read, chain),
-    eventsFamily: keyedBy === 'page' ? streamIndexKeyOf(chain, read.path) : undefined,
     client,
-    acceptsFollowedHead: readClass === 'moving' && keyedBy === 'version' && client.bypassesFollowing !== true
+    acceptsFollowedHead: readClass === 'moving' && read.endpoint.keyedBy === 'version' &&
+      client.bypassesFollowing !== true
   }
 }
 

@@ -2,8 +2,7 @@ import { type Compressor } from '../cache/compressor.js'
 import { type MemoryTier } from '../cache/memory-tier.js'
 import { type LowerTier } from '../cache/tier.js'
 import { type FreshCoalescer, type Coalescer } from '../cache/coalescer.js'
-import { type LastKnownEvents } from './events/last-known-events.js'
-import { type StreamsByHandle } from './events/streams-by-handle.js'
+import { type LastKnownEvents } from './last-known-events.js'
 import { type VersionWaitResult, type VersionWaits } from '../chain/version-waits.js'
 import { type UpstreamSoftwareReleases } from '../upstreams/upstream-software-releases.js'
 import { type LowestRecentRequest } from './lowest-recent-request.js'
@@ -107,7 +106,6 @@ export interface ProxyContext {
   readonly invalidator: LocalInvalidator
   readonly auditSampler: AuditSampler
   readonly lastKnownEvents: LastKnownEvents
-  readonly streamsByHandle: StreamsByHandle
   readonly historyCoalescer: Coalescer<Loaded>
   /** Coalesces look-ups in lower tiers. */
   readonly lowerTierCoalescer: Coalescer<CachedEntry | undefined>

@@ -10,13 +10,12 @@ type VersionBounds = Pick<Entry, 'lowestVersion' | 'validity'>
 
 /** Returns the version that a read names, else the lowest version that its entry describes. */
 export function lowestVersionOf ({ requestedVersion }: Read, cached?: VersionBounds): bigint | undefined {
-  return requestedVersion ?? cached?.lowestVersion ??
-    (cached?.validity?.kind === 'versions' ? cached.validity.first : undefined)
+  return requestedVersion ?? cached?.lowestVersion ?? cached?.validity?.first
 }
 
 /** Returns the highest version that a response is about; undefined if that is unknown. */
 export function highestVersionOf ({ requestedVersion, endpoint }: Read, cached?: VersionBounds): bigint | undefined {
-  if (cached?.validity?.kind === 'versions') return cached.validity.last
+  if (cached?.validity !== undefined) return cached.validity.last
   if (endpoint.keyedBy === 'hash') return cached?.lowestVersion
   return endpoint.keyedBy === 'version' || endpoint.keyedBy === 'transaction' ? requestedVersion : undefined
 }

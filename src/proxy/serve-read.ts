@@ -5,7 +5,7 @@ import { type Follower } from '../follow/follower.js'
 import { withTimeout } from '../with-timeout.js'
 import { auditFollowedHit, auditHit } from './audit.js'
 import { commitFetched } from './commit.js'
-import { learnStream } from './events/event-history.js'
+import { learnLastEvent } from './event-history.js'
 import { discardBody, fetchJudged, isLaggingError } from './fetch.js'
 import { atFollowedHead, followedHeadFor, observeLatest } from './followed-reads.js'
 import { servableEntry, lookUp, lookUpBelowMemory, lookUpInMemory } from './look-up.js'
@@ -193,7 +193,7 @@ async function load (context: ProxyContext, pinned: PinnedRead): Promise<Loaded>
 async function fetchAndCommit (context: ProxyContext, pinned: PinnedRead): Promise<CoalescedFetch> {
   const start = { atMs: context.now(), invalidationCount: context.invalidator.count }
   const judged = await fetchJudged(context, pinned)
-  learnStream(context, pinned, judged.response)
+  learnLastEvent(context, pinned, judged.response)
   if (context.followComparer !== undefined) observeLatest(context.followComparer, pinned, judged.response)
   return { ...commitFetched(context, pinned, judged, start), textKey: pinned.keys.text }
 }

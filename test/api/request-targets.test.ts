@@ -6,7 +6,6 @@ import {
   gasEstimateTarget,
   indexTarget,
   isReadByPost,
-  isEventStreamPath,
   streamPathOf
 } from '../../src/api/request-targets.js'
 
@@ -23,13 +22,6 @@ t.test('every printed target leads to its endpoint', async t => {
       [streamPathOf(account, 3n), 'events_by_creation_number']
     ] as const
   ) t.equal(matchEndpoint(target, 'GET')?.endpoint.name, name, target)
-})
-
-t.test('a stream path is canonical: a whole address and a number', async t => {
-  t.ok(isEventStreamPath(streamPathOf(account, 3n)))
-  for (const path of [streamPathOf('0x1', 3n), streamPathOf(account, ''), `${streamPathOf(account, 3n)}/4`, '/v1']) {
-    t.notOk(isEventStreamPath(path), path)
-  }
 })
 
 t.test('views and table items may be sent again, a transaction may not', async t => {

@@ -28,7 +28,7 @@ const entry = (body: Buffer, change: Partial<EntryParts> = {}): Entry =>
 
 const block = (first: bigint, last: bigint): Partial<EntryParts> => ({
   key: `b ${first}`,
-  validity: { kind: 'versions', family: 'b', first, last }
+  validity: { family: 'b', first, last }
 })
 
 function tier (

@@ -1,7 +1,5 @@
 import { readFile, stat, writeFile } from 'node:fs/promises'
 import t, { type Test } from 'tap'
-import { pageKeyOf } from '../../src/api/read.js'
-import { encodeStreamName } from '../../src/cache/stream-name-entry.js'
 import { type StoredEntry } from '../../src/cache/entry-codec.js'
 import { type EntrySelector } from '../../src/cache/tier.js'
 import { openDiskTier, type TestDiskTier } from '../support/disk-tier.js'
@@ -10,7 +8,7 @@ import { storedEntryOf } from '../support/redis-tier.js'
 const roomBytes = 50_000_000
 const family = '4.1 json blocks'
 const blockOf = (height: number, first: bigint, last: bigint): StoredEntry =>
-  storedEntryOf(`${family} ${height}`, String(height), { validity: { kind: 'versions', family, first, last } })
+  storedEntryOf(`${family} ${height}`, String(height), { validity: { family, first, last } })
 const byVersion = (version: bigint): EntrySelector => ({ by: 'version', family, version })
 
 async function opened (t: Test, ...entries: StoredEntry[]): Promise<TestDiskTier> {
@@ -53,7 +51,7 @@ t.test('an index with too many records forgets the oldest, whose blocks are then
   t.ok(size <= 2048 * 28, `${size} bytes`)
   t.ok(await disk.tier.get(byVersion(50n)))
   const huge = storedEntryOf(`${family} 7`, 'x', {
-    validity: { kind: 'versions', family, first: 0n, last: 1_000_000n }
+    validity: { family, first: 0n, last: 1_000_000n }
   })
   disk.tier.put({ stored: huge, ttlMs: undefined })
   await disk.tier.waitUntilIdle()
@@ -69,23 +67,4 @@ t.test('a block that is stored with another interval is found by that interval a
     await disk.tier.waitUntilIdle()
   }
   t.equal((await disk.tier.get(byVersion(35n)))?.stored.key, `${family} 1`, 'the later one is found')
-})
-
-t.test('a purge by the name of a stream finds its pages, up to the highest event', async t => {
-  const account = `4.1 json /v1/accounts/0x${'0'.repeat(63)}1/events`
-  const [path, stream] = [`${account}/0x1::a::B/c`, `${account}/7`]
-  const events = { kind: 'events', family: stream, first: 0n, last: 9n } as const
-  const disk = await opened(t)
-  const { stamped } = storedEntryOf('', '')
-  const streamName = encodeStreamName(path, stream, stamped, 60_000)
-  disk.tier.put({ stored: storedEntryOf(pageKeyOf(events), 'x', { validity: events }), streamName, ttlMs: 60_000 })
-  disk.tier.put({ stored: storedEntryOf('expired', 'x'), ttlMs: 0 })
-  await disk.tier.waitUntilIdle()
-  t.equal(disk.counts.written, 1)
-  t.ok(await disk.tier.get({ by: 'events', events }))
-  const highest = { ...events, first: 2n ** 64n - 2n, last: 2n ** 64n + 5n }
-  await disk.tier.invalidate({ keys: [], intervals: [highest] })
-  t.ok(await disk.tier.get({ by: 'events', events }), 'a purge of other events')
-  await disk.tier.invalidate({ keys: [], intervals: [{ kind: 'events', family: path, first: 9n, last: 9n }] })
-  t.equal(await disk.tier.get({ by: 'events', events }), undefined)
 })

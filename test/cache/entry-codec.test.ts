@@ -27,7 +27,7 @@ const stored = (change: Partial<StoredEntry> = {}): StoredEntry => {
     lowestVersion: 2n ** 53n + 1n,
     cursor: '00ab',
     gasUsed: '12',
-    validity: { kind: 'versions', family: '4.1 json', first: highest - 5n, last: highest },
+    validity: { family: '4.1 json', first: highest - 5n, last: highest },
     stamped: {
       position: {
         chainId: 255,
@@ -168,7 +168,7 @@ const anyStored = fc.record({
 }).map(({ chainId, head, oldest, family, key, range, ...rest }): StoredEntry => ({
   ...rest,
   key: range === undefined ? key : `${key} 7`,
-  validity: range && { kind: 'versions', family: key, ...range },
+  validity: range && { family: key, ...range },
   etag: computeEtag(rest.contentType, rest.body),
   stamped: { position: { chainId, head, oldest }, family }
 }))

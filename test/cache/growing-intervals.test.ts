@@ -15,7 +15,7 @@ function stateAt (first: number, last = first, family = 'one', dependencies = [1
     body: Buffer.from(`${family} ${last}`),
     cursorAndGasHeaders: [],
     release: undefined,
-    validity: { kind: 'versions', family, first: BigInt(first), last: BigInt(last) },
+    validity: { family, first: BigInt(first), last: BigInt(last) },
     dependencies
   })
 }

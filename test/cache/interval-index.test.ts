@@ -16,7 +16,7 @@ function block (first: bigint, last: bigint, height: bigint, family = 'json'): E
     body: Buffer.from(`${family} ${height}`),
     cursorAndGasHeaders: [],
     release: undefined,
-    validity: { kind: 'versions', family, first, last }
+    validity: { family, first, last }
   })
 }
 
@@ -24,7 +24,6 @@ const bodyAt = (memory: MemoryTier, version: bigint, family = 'json'): string | 
   memory.get({ by: 'version', family, version })?.body.toString()
 
 const page = (family: string, first: number | bigint, last: number | bigint): EntryInterval => ({
-  kind: 'events',
   family,
   first: BigInt(first),
   last: BigInt(last)

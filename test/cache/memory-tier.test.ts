@@ -120,12 +120,12 @@ t.test('an entry larger than the whole tier is not stored and evicts nothing', a
 })
 
 const blockOf = (first: bigint, last: bigint, body: string, height = first): Entry =>
-  entry(body, { key: `json ${height}`, validity: { kind: 'versions', family: 'json', first, last } })
+  entry(body, { key: `json ${height}`, validity: { family: 'json', first, last } })
 
 const blockAt = (memory: MemoryTier, version: bigint): Entry | undefined =>
   memory.get({ by: 'version', family: 'json', version })
 const purgeBlock = (memory: MemoryTier, family: string, version: bigint): void => {
-  memory.invalidate({ keys: [], intervals: [{ kind: 'versions', family, first: version, last: version }] })
+  memory.invalidate({ keys: [], intervals: [{ family, first: version, last: version }] })
 }
 
 t.test('an evicted block is not found by its versions, and a block read by version stays', async t => {
@@ -272,29 +272,4 @@ t.test('clearing removes all entries and records, and later entries are stored a
     'y',
     1
   ])
-})
-
-const pageOf = (first: number, count: number, stream = 's'): Entry =>
-  entry('[]', {
-    key: `${stream} ${first} ${count}`,
-    validity: { kind: 'events', family: stream, first: BigInt(first), last: BigInt(first + count - 1) }
-  })
-
-t.test('an event page pays for its index record, and leaves the index with its entry', async t => {
-  const one = pageOf(0, 50)
-  t.ok(costOf(one) > costOf(entry('[]', { key: one.key })))
-  const memory = new MemoryTier(1e7, countEvents(), () => 0)
-  for (const page of [one, pageOf(20, 50), pageOf(60, 10), pageOf(60, 10, 'other')]) memory.put(page)
-  t.equal(memory.intervals, 4)
-  memory.put(pageOf(0, 50))
-  t.equal(memory.intervals, 4)
-  memory.invalidate({ keys: [one.key], intervals: [] })
-  t.equal(memory.intervals, 3)
-  memory.invalidate({ keys: [], intervals: [{ kind: 'events', family: 's', first: 69n, last: 69n }] })
-  t.same([memory.intervals, memory.entries, memory.getByKey('other 60 10') !== undefined], [1, 1, true])
-  memory.clear()
-  t.equal(memory.intervals, 0)
-  const small = new MemoryTier(3 * costOf(one), countEvents(), () => 0)
-  for (let first = 0; first < 1000; first += 50) small.put(pageOf(first, 50))
-  t.ok(small.intervals === small.entries && small.intervals < 4)
 })

@@ -252,12 +252,9 @@ t.test('explain applies the given configuration', async t => {
   t.match(await explained(t, ['GET', '/v1/accounts/1/events/0x1::a::B/f?start=3', '--config', config]), {
     upstream: /limit=25$/,
     why: /stored for 5 s/,
-    key: /^4\.GENERATION/
-  })
-  t.match(await explained(t, ['GET', '/v1/accounts/1/events/0x1::a::B/f?start=3', '--config', config]), {
-    key: '4.GENERATION json /v1/accounts/ADDRESS/events/CREATION_NUMBER?start=3&limit=25',
+    key: `4.GENERATION json /v1/accounts/0x${'1'.padStart(64, '0')}/events/0x1%3A%3Aa%3A%3AB/f?start=3&limit=25`,
     class: 'page'
-  }, 'the response names the stream')
+  })
   t.match(await explained(t, ['GET', '/v1/accounts/1/events/07?start=3', '--config', config]), {
     endpoint: 'events_by_creation_number',
     key: `4.GENERATION json /v1/accounts/0x${'1'.padStart(64, '0')}/events/7?start=3&limit=25`,

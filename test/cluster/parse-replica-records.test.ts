@@ -31,17 +31,14 @@ t.test('a position from a replica is rejected unless its family can be header na
   }
 })
 
-t.test('a purge record is parsed with or without event pages, and rejected if malformed', async t => {
+t.test('a purge record is parsed, and rejected if malformed', async t => {
   const purge = { id: 'a', keys: ['k'], blocks: [{ blocks: 'b', version: 5n }] }
-  const pages = [{ stream: 's', first: 0n, last: 2n ** 64n - 1n }]
-  const block = { kind: 'versions', family: 'b', first: 5n, last: 5n }
-  t.same(parsePurge(encodeWithChecksum(purge)), { id: 'a', keys: ['k'], intervals: [block] })
-  t.same(parsePurge(encodeWithChecksum({ ...purge, pages })), {
+  t.same(parsePurge(encodeWithChecksum(purge)), {
     id: 'a',
     keys: ['k'],
-    intervals: [block, { kind: 'events', family: 's', first: 0n, last: 2n ** 64n - 1n }]
+    intervals: [{ family: 'b', first: 5n, last: 5n }]
   })
-  for (const wrong of [{ stream: 's' }, { stream: 's', first: 1, last: 2 }, { stream: 5, first: 1n, last: 2n }, 's']) {
-    t.equal(parsePurge(encodeWithChecksum({ ...purge, pages: [...pages, wrong] })), undefined)
+  for (const wrong of [{ blocks: 's' }, { blocks: 's', version: 1 }, { blocks: 5, version: 1n }, 's']) {
+    t.equal(parsePurge(encodeWithChecksum({ ...purge, blocks: [...purge.blocks, wrong] })), undefined)
   }
 })

@@ -112,8 +112,8 @@ t.test('purges apply in their order, and versions above 2^53 stay exact', async 
   for (const key of ['1', '2', '3']) await a.purgeKey(key)
   const high = 2n ** 64n - 1n
   const intervals: Invalidation['intervals'] = [
-    { kind: 'versions', family: '4.1 json blocks', first: high, last: high },
-    { kind: 'events', family: '4.1 json /stream', first: high - 9n, last: high }
+    { family: '4.1 json blocks', first: high, last: high },
+    { family: '4.1 bcs blocks', first: high - 9n, last: high - 9n }
   ]
   await a.purge({ id: 4, generation: 1 }, () => ({ keys: ['4'], intervals }))
   await b.lookNow()

@@ -75,7 +75,7 @@ t.test(`no order of fills, pages, evictions and look-ups serves a wrong state ($
               body: Buffer.from(valueAt(each.version)),
               cursorAndGasHeaders: [],
               release: undefined,
-              validity: { kind: 'versions', family, first: follower.unchangedSince(version, [key]), last: version },
+              validity: { family, first: follower.unchangedSince(version, [key]), last: version },
               dependencies: [key]
             }))
             break

@@ -2,10 +2,9 @@ import t from 'tap'
 import { makeEntry, type Entry } from '../../src/cache/entry.js'
 import { MemoryTier } from '../../src/cache/memory-tier.js'
 import { type OwnTier } from '../../src/cache/tier.js'
-import { StreamsByHandle } from '../../src/proxy/events/streams-by-handle.js'
 import { serveRead } from '../../src/proxy/serve-read.js'
 import { invalidationOfRead, LocalInvalidator } from '../../src/proxy/local-invalidator.js'
-import { keysOf, microCacheKeyOf, streamIndexKeyOf, type Read } from '../../src/api/read.js'
+import { keysOf, microCacheKeyOf, type Read } from '../../src/api/read.js'
 import { matchEndpoint, readRequest } from '../../src/api/read-request.js'
 import { type TestRequest, tableItemLookup } from '../support/client.js'
 import { contextAt, readOfTarget } from '../support/proxy-context.js'
@@ -42,7 +41,7 @@ function tier (): {
     memory.put(entry)
     return entry
   }
-  return { memory, invalidator: new LocalInvalidator(memory, new StreamsByHandle(() => 0, () => {})), store }
+  return { memory, invalidator: new LocalInvalidator(memory), store }
 }
 
 t.test('a purge of a read removes both representations, micro-cached or stored, and nothing else', async t => {
@@ -70,7 +69,7 @@ t.test('a purge of a read removes both representations, micro-cached or stored, 
     for (const accept of [undefined, bcs]) {
       const what = invalidationOfRead(readAt(read[0], { ...read[1], accept }), chain)
       t.same(keysIn(read).filter(key => !what.keys.includes(key)), [], read[0])
-      t.same(what.intervals.filter(({ kind }) => kind === 'versions'), [])
+      t.same(what.intervals, [])
       await invalidator.invalidate(what)
     }
     for (const other of reads) {
@@ -111,14 +110,14 @@ t.test('a purge by any version of a block, in any form, removes all four forms',
   ) {
     const { memory, invalidator, store } = tier()
     for (const family of families) {
-      store(`${family} 1`, { kind: 'versions', family, first: 10n, last: 19n })
-      store(`${family} 2`, { kind: 'versions', family, first: 20n, last: 29n })
+      store(`${family} 1`, { family, first: 10n, last: 19n })
+      store(`${family} 2`, { family, first: 20n, last: 29n })
     }
-    store('4.1 json blocks 1', { kind: 'versions', family: '4.1 json blocks', first: 10n, last: 19n })
+    store('4.1 json blocks 1', { family: '4.1 json blocks', first: 10n, last: 19n })
     const what = invalidationOfRead(readAt(`/v1/blocks/by_version/${version}${query}`, { accept }), chain)
     t.same(
       what.intervals.toSorted((a, b) => a.family < b.family ? -1 : 1),
-      families.toSorted().map(family => ({ kind: 'versions', family, first: version, last: version }))
+      families.toSorted().map(family => ({ family, first: version, last: version }))
     )
     await invalidator.invalidate(what)
     for (const family of families) {
@@ -134,7 +133,7 @@ t.test('a fetch detects whether a purge that came since covers its entry or its 
   const before = invalidator.count
   await invalidator.invalidate({
     keys: ['no such'],
-    intervals: [{ kind: 'versions', family: 'none', first: 1n, last: 1n }]
+    intervals: [{ family: 'none', first: 1n, last: 1n }]
   })
   t.not(invalidator.count, before)
   const between = invalidator.count
@@ -143,7 +142,7 @@ t.test('a fetch detects whether a purge that came since covers its entry or its 
   await invalidator.invalidate({ keys: ['c'], intervals: [] })
   t.notOk(invalidator.hasInvalidated(d, between), 'a purge of another key')
   t.ok(invalidator.hasInvalidated(c, between))
-  t.ok(invalidator.hasInvalidated(d, between, { key: 'c', events: undefined }), 'a purge of the requested key')
+  t.ok(invalidator.hasInvalidated(d, between, 'c'), 'a purge of the requested key')
   const late = invalidator.count
   await invalidator.invalidateAll()
   t.not(invalidator.count, between)
@@ -154,16 +153,16 @@ t.test('a fetch detects whether a purge that came since covers its entry or its 
   t.notOk(invalidator.hasInvalidated(c, later))
   await invalidator.invalidate({ keys: ['no such'], intervals: [] })
   t.ok(invalidator.hasInvalidated(c, later), 'purges too far back count as purges of all')
-  const block = store('4.2 json blocks 1', { kind: 'versions', family: '4.2 json blocks', first: 10n, last: 19n })
+  const block = store('4.2 json blocks 1', { family: '4.2 json blocks', first: 10n, last: 19n })
   const last = invalidator.count
   await invalidator.invalidate({
     keys: [],
-    intervals: [{ kind: 'versions', family: '4.2 json blocks', first: 20n, last: 20n }]
+    intervals: [{ family: '4.2 json blocks', first: 20n, last: 20n }]
   })
   t.notOk(invalidator.hasInvalidated(block, last))
   await invalidator.invalidate({
     keys: [],
-    intervals: [{ kind: 'versions', family: '4.2 json blocks', first: 19n, last: 19n }]
+    intervals: [{ family: '4.2 json blocks', first: 19n, last: 19n }]
   })
   t.ok(invalidator.hasInvalidated(block, last))
 })
@@ -186,7 +185,7 @@ t.test('a purge reaches the tiers of this process, and waits until the slowest h
       throw new Error('the disk is gone')
     }
   }
-  const invalidator = new LocalInvalidator(memory, new StreamsByHandle(() => 0, () => {}), [below])
+  const invalidator = new LocalInvalidator(memory, [below])
   const done: string[] = []
   const purge = invalidator.invalidate({ keys: ['a'], intervals: [] }).then(() => done.push('a'))
   t.same([invalidated, done], [['a'], []], 'each tier hides it at once')
@@ -223,70 +222,4 @@ t.test('a response fetched before a purge is served to its client, but not store
       t.equal(context.memory.entries, entries, target)
     }
   }
-})
-
-t.test('a purge of an event page removes every page that shares an event, and the path mapping', async t => {
-  const path = '/v1/accounts/0x1/events/0x1::a::B/c'
-  const long = `/v1/accounts/0x${'1'.padStart(64, '0')}/events`
-  const stream = `4.2 json ${long}/7`
-  const names = new StreamsByHandle(() => 0, () => {})
-  const memory = new MemoryTier(1e6, { wrote: () => {}, evicted: () => {} }, () => 0)
-  const invalidator = new LocalInvalidator(memory, names)
-  const page = (first: bigint, last: bigint, of = stream): Entry => {
-    const entry = makeEntry({
-      key: `${of}?start=${first}&limit=${last - first + 1n}`,
-      status: 200,
-      contentType: 'application/json',
-      body: Buffer.from('[]'),
-      cursorAndGasHeaders: [],
-      release: undefined,
-      validity: { kind: 'events', family: of, first, last }
-    })
-    memory.put(entry)
-    return entry
-  }
-  const handle = streamIndexKeyOf(chain, readOfTarget(path).path)
-  for (const target of [`${path}?start=5&limit=10`, `${long}/7?start=5&limit=10`]) {
-    memory.clear()
-    names.learn(handle, stream, 1n, 1000)
-    const [before, within, after, other] = [
-      page(0n, 4n),
-      page(4n, 5n),
-      page(15n, 20n),
-      page(5n, 14n, `4.2 json ${long}/8`)
-    ]
-    const times = invalidator.count
-    const read = readOfTarget(target)
-    const whatOf = invalidator.invalidationOf(read, chain)
-    await invalidator.invalidate(whatOf(chain))
-    t.same(
-      [before, within, after, other].map(({ key }) => memory.getByKey(key) !== undefined),
-      [true, false, true, true],
-      target
-    )
-    t.equal(names.lastKnown(handle), target.startsWith(path) ? undefined : stream)
-    t.same(
-      whatOf({ id: 4, generation: 3 }).intervals.map(({ family }) => family).sort(),
-      [...new Set([streamIndexKeyOf({ id: 4, generation: 3 }, read.path), `4.3 json ${long}/7`])].sort(),
-      'of any generation, also of unknown ones'
-    )
-    t.same([before, within, after, other].map(entry => invalidator.hasInvalidated(entry, times)), [
-      false,
-      true,
-      false,
-      false
-    ])
-    const isInvalidated = (first: bigint): boolean =>
-      invalidator.hasInvalidated(other, times, {
-        key: 'of no entry',
-        events: { kind: 'events', family: streamIndexKeyOf(chain, read.path), first, last: first }
-      })
-    t.same(
-      [isInvalidated(4n), isInvalidated(5n), isInvalidated(14n), isInvalidated(15n)],
-      [false, true, true, false],
-      'by its own path'
-    )
-  }
-  const nothing = invalidationOfRead(readOfTarget(`${path}?start=5&limit=0`), chain)
-  t.same(nothing.intervals, [], 'a page without events covers none')
 })

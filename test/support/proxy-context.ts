@@ -2,8 +2,7 @@ import { type Test } from 'tap'
 import { Compressor } from '../../src/cache/compressor.js'
 import { MemoryTier } from '../../src/cache/memory-tier.js'
 import { FreshCoalescer, Coalescer } from '../../src/cache/coalescer.js'
-import { LastKnownEvents } from '../../src/proxy/events/last-known-events.js'
-import { StreamsByHandle } from '../../src/proxy/events/streams-by-handle.js'
+import { LastKnownEvents } from '../../src/proxy/last-known-events.js'
 import { VersionWaits } from '../../src/chain/version-waits.js'
 import { LowestRecentRequest } from '../../src/proxy/lowest-recent-request.js'
 import { ChainEvents } from '../../src/chain/chain-events.js'
@@ -40,9 +39,6 @@ export function contextAt (t: Test, url: string, clock = { ms: 0 }): { context: 
     versionWaits.finishReached()
   })
   const memory = new MemoryTier(1e6, { wrote: nothing, evicted: nothing }, () => clock.ms)
-  const streamsByHandle = new StreamsByHandle(() => clock.ms, () => {
-    memory.dropMemos()
-  })
   const client = new UpstreamClient({
     name: 'n',
     url,
@@ -92,10 +88,9 @@ export function contextAt (t: Test, url: string, clock = { ms: 0 }): { context: 
       memory,
       compressor: new Compressor(memory),
       lowerTiers: [],
-      invalidator: new LocalInvalidator(memory, streamsByHandle),
+      invalidator: new LocalInvalidator(memory),
       auditSampler: new AuditSampler(nothing, async () => {}),
       lastKnownEvents: new LastKnownEvents(),
-      streamsByHandle,
       historyCoalescer: new Coalescer(isShareable),
       lowerTierCoalescer: new Coalescer(() => true),
       latestCoalescer: new FreshCoalescer(isShareable),

@@ -1,11 +1,14 @@
 import t from 'tap'
-import { cacheStatusOf, type Outcome, outcomeNameOf } from '../../../src/proxy/outcomes.js'
+import { cacheStatusOf, type Outcome, outcomeNameOf } from '../../src/proxy/outcomes.js'
 import { type PrunedEventsMode, releases, type Sandbox } from '#sandbox'
-import { serveRead } from '../../../src/proxy/serve-read.js'
-import { sendRequest } from '../../support/client.js'
-import { bodyOf, contextAt, contextAtSandbox as proxyAt, readOfTarget } from '../../support/proxy-context.js'
-import { headAt, respondOk, stamps, startStubUpstream } from '../../support/stub-upstream.js'
-import { type TestVarve, varveAt, varveAtSandbox } from '../../support/varve.js'
+import { serveRead } from '../../src/proxy/serve-read.js'
+import { sendRequest } from '../support/client.js'
+import { bodyOf, contextAt, contextAtSandbox as proxyAt, readOfTarget } from '../support/proxy-context.js'
+import { handlePath, startEventUpstream, streamPath } from '../support/event-upstream.js'
+import { headAt, respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
+import { type TestVarve, varveAt, varveAtSandbox } from '../support/varve.js'
+
+const token = 't0ken'
 
 const status = 'cache-status'
 const version_ = 'x-node-ledger-version'
@@ -88,6 +91,86 @@ t.test('a missing limit counts as 25, and all request variants share one entry',
     ),
     ['?start=100&limit=25']
   )
+})
+
+t.test('a page by handle and by creation number are two entries, each hit by its own start and limit', async t => {
+  const upstream = await startEventUpstream(t)
+  const varve = await varveAt(t, upstream.url, { admin: { listen: '127.0.0.1:0', token } })
+  const statusOf = async (target: string): Promise<unknown> => {
+    const got = await varve.get(target)
+    const [, path = '', start = '', limit = ''] = /(.*)\?start=(\d+)&limit=(\d+)/.exec(target) ?? []
+    t.equal(got.body, upstream.page(Number(start), Number(limit), path === streamPath(7) ? 7 : undefined), target)
+    return got.headers[status]
+  }
+  const pages = [handlePath, streamPath(7)].flatMap(path =>
+    ['start=0&limit=40', 'start=40&limit=10', 'start=45&limit=30'].map(query => `${path}?${query}`)
+  )
+  for (const page of pages) t.equal(await statusOf(page), stored, page)
+  for (const page of pages) t.equal(await statusOf(page), hit, page)
+  for (const query of ['start=0&limit=75', 'start=10&limit=5', 'start=40&limit=9']) {
+    t.equal(await statusOf(`${handlePath}?${query}`), stored, `not assembled from other pages: ${query}`)
+  }
+  const [purged, ...others] = pages
+  t.match(
+    await sendRequest(varve.adminUrl, '/purge', {
+      method: 'POST',
+      headers: { authorization: `Bearer ${token}` },
+      body: JSON.stringify({ url: purged })
+    }),
+    { status: 200, body: /"purged":true/ }
+  )
+  for (const page of others) t.equal(await statusOf(page), hit, `a purge names the page that it purges: ${page}`)
+  t.equal(await statusOf(String(purged)), stored)
+})
+
+t.test('a page whose guid is not of its creation number is not stored; by handle it is', async t => {
+  for (const account of ['one', '0x2']) {
+    const upstream = await startEventUpstream(t, { account })
+    const varve = await varveAt(t, upstream.url)
+    for (const start of [0, 480]) {
+      for (let round = 0; round < 2; round++) {
+        t.match(await varve.get(`${streamPath(7)}?start=${start}&limit=50`), {
+          headers: { [status]: because('unreadable') }
+        })
+      }
+    }
+    t.match(await varve.get(`${streamPath(7)}?start=600&limit=50`), { headers: { [status]: because('empty_page') } })
+    for (const cacheStatus of [stored, hit]) {
+      t.match(await varve.get(`${handlePath}?start=0&limit=50`), { headers: { [status]: cacheStatus } })
+    }
+  }
+})
+
+t.test('a recreated handle keeps its full pages until they expire, and its end is that of the new stream', async t => {
+  const upstream = await startEventUpstream(t)
+  const varve = await varveAt(t, upstream.url)
+  const page = (start: number): string => `${handlePath}?start=${start}&limit=5`
+  const statusOf = async (target: string): Promise<unknown> => (await varve.get(target)).headers[status]
+  t.equal(await statusOf(page(0)), stored)
+  await varve.get(handlePath)
+  upstream.state.count = 20
+  for (const creation of [8, 9, 10]) {
+    t.equal(await statusOf(page(300)), because('pruned_page'), 'events of the old stream are known')
+    upstream.state.creation = creation
+    // Shows the new stream by its newest events, by a page, or by the lack of any.
+    if (creation === 8) await varve.get(handlePath)
+    if (creation === 9) await varve.get(page(15))
+    if (creation === 10) {
+      upstream.state.creation = undefined
+      t.equal((await varve.get(page(300))).status, 404)
+      upstream.state.creation = creation
+    }
+    t.equal(await statusOf(page(300)), because('empty_page'), String(creation))
+    t.equal(await statusOf(page(0)), hit)
+    upstream.state.count = 500
+    await varve.get(handlePath)
+    upstream.state.count = 20
+  }
+  const { head } = upstream.state
+  Object.assign(upstream.state, { head: 1100, creation: 7 })
+  t.equal(await statusOf(page(10)), stored)
+  upstream.state.head = head
+  t.equal(await statusOf(page(300)), because('pruned_page'), 'a lagging upstream does not change it')
 })
 
 t.test('anything but a full page from a start is fetched each time, with the reason', async t => {

@@ -1,0 +1,69 @@
+import { type UpstreamResponse } from '../api/upstream-response.js'
+import { type EventPageSummary, readEventPageSummary } from '../api/event-page-summary.js'
+import { type JudgedResponse, type StoreVerdict } from '../api/store-verdict.js'
+import { eventPathKeyOf, namesStream, type Read, requestedLimitOf } from '../api/read.js'
+import { defaultEventLimit } from '../api/read-request.js'
+import { type PinnedRead } from './pinned-read.js'
+import { type ProxyContext } from './proxy-context.js'
+
+/** Learns the last event of a path. */
+export function learnLastEvent (context: ProxyContext, { read, chain }: PinnedRead, response: UpstreamResponse): void {
+  const readAt = response.stamped?.position.head.version
+  if (read.endpoint.keyedBy !== 'page' || readAt === undefined) return
+  const path = eventPathKeyOf(chain, read.path)
+  // A handle without its resource or field leads to no stream.
+  if (response.status === 404 && !namesStream(read)) context.lastKnownEvents.forget(path, readAt)
+  const page = readPage(read, response)
+  if (page?.last === undefined || page.highestVersion === undefined) return
+  if (namesStream(read) && page.stream !== read.path) return
+  const end = { stream: page.stream, sequence: page.last, version: page.highestVersion }
+  context.lastKnownEvents.record(path, end, readAt, read.page === undefined)
+}
+
+/** Place where events may lack history that another upstream has: before the page, or in it. */
+export type MissingHistory = 'pruned' | 'partial'
+
+/** Verdict on events, and how they may lack history. */
+export interface JudgedEvents {
+  readonly verdict: StoreVerdict
+  readonly missing: MissingHistory | undefined
+}
+
+/**
+ * Adds to a verdict how events may lack history that an upstream with a longer one has (law 11: "gone" and "not there"
+ * are facts, not guesses). Nodes omit pruned events: docs/node-behaviour.md, "Pruned events".
+ */
+export function judgeEventHistory (
+  context: ProxyContext,
+  { read, chain }: PinnedRead,
+  { response, verdict }: JudgedResponse
+): JudgedEvents {
+  if (read.endpoint.keyedBy !== 'page' || response.status !== 200) return { verdict, missing: undefined }
+  const page = readPage(read, response)
+  // A page that is not parsed may lack events.
+  if (page === undefined) return { verdict, missing: 'partial' }
+  if (read.page === undefined) return { verdict, missing: isCompleteTail(read, page) ? undefined : 'partial' }
+  if (verdict.notStored === 'pruned_page') return { verdict, missing: 'pruned' }
+  const { start } = read.page
+  if (page.count > 0) return { verdict, missing: page.first === start ? undefined : 'partial' }
+  const position = response.stamped?.position
+  if (position === undefined) return { verdict, missing: 'partial' }
+  const path = eventPathKeyOf(chain, read.path)
+  // An empty page hides pruned events if a later event is known.
+  if (context.lastKnownEvents.reaches(path, start, position.head.version)) {
+    return { verdict: { lifetime: undefined, notStored: 'pruned_page' }, missing: 'pruned' }
+  }
+  const isEnd = context.lastKnownEvents.endsBefore(path, start, position.oldest.version)
+  return { verdict, missing: isEnd ? undefined : 'partial' }
+}
+
+/** Returns true if the last events are complete: as many as requested, or back to the first event of the stream. */
+function isCompleteTail (read: Read, { count, first }: EventPageSummary): boolean {
+  return first === 0n || count >= (requestedLimitOf(read) ?? defaultEventLimit)
+}
+
+function readPage (read: Read, response: UpstreamResponse): EventPageSummary | undefined {
+  return read.accept !== 'json' || response.status !== 200 || response.rest !== undefined
+    ? undefined
+    : readEventPageSummary(response.body)
+}
