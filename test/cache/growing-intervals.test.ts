@@ -104,12 +104,15 @@ t.test(`the index finds and grows intervals as a list of them does, in any seque
       for (const { first: from, length, grow, isRemoved } of steps) {
         const [first, key] = [BigInt(from), String(from)]
         const interval = { family: 'one', first, last: first + BigInt(length) }
-        index.remove(interval, key)
-        there.delete(key)
+        const grown = { ...interval, last: first + BigInt(grow) }
+        const last = grown.last > interval.last ? grown.last : interval.last
+        for (const other of index.overlapping({ ...interval, last })) {
+          index.remove({ ...interval, first: BigInt(other) }, other)
+          there.delete(other)
+        }
         if (isRemoved) continue
         index.add(interval, key)
-        index.extend('one', key, first + BigInt(grow))
-        const last = interval.last > first + BigInt(grow) ? interval.last : first + BigInt(grow)
+        index.extend('one', key, grown.last)
         there.set(key, { first, last })
       }
       const sorted = [...there].sort(([, a], [, b]) => Number(a.first - b.first))
