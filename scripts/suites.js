@@ -47,7 +47,6 @@ const random = [
     'end-to-end',
     'follow/ledger-knowledge',
     'proxy/followed-intervals',
-    'proxy/serve-in-observe-mode',
     'config/secrets',
     'cache/redis-tier',
     'http/fast-path-differential'

@@ -54,10 +54,8 @@ export class Following {
   }
 
   /** Applies a configuration; following that has stopped begins again. */
-  apply ({ follow, mode }: Config): void {
+  apply ({ follow: settings }: Config): void {
     const { follower } = this.#parts
-    const isServing = follow.mode === 'on' && mode === 'serve'
-    const settings = { ...follow, mode: follow.mode === 'on' && !isServing ? 'observe' as const : follow.mode }
     if (follower?.state !== 'stopped' && JSON.stringify(settings) === JSON.stringify(this.#settings)) return
     this.close()
     this.#settings = settings

@@ -28,10 +28,9 @@ export function knownRequestCacheOf ({ cache, http }: Config): KnownRequestCache
 
 /** Picks the settings that decide how reads are served. */
 export function proxySettingsOf (
-  { mode, audit, waitForVersion, latest, pages, pruned, headers }: Config
+  { audit, waitForVersion, latest, pages, pruned, headers }: Config
 ): ProxySettings {
   return {
-    isObserving: mode === 'observe',
     promoteLatest: latest.promote,
     auditShare: audit.share,
     followedAuditShare: audit.share === 0 ? 0 : audit.followedShare,

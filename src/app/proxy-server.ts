@@ -161,7 +161,7 @@ export async function buildProxyServer (
     tiers,
     history,
     follow: () => following.status,
-    info: () => ({ version, docs, mode: current.value.mode, host: hostname(), isSandbox }),
+    info: () => ({ version, docs, host: hostname(), isSandbox }),
     degradedTiers: () =>
       [
         ...proxy.lowerTiers.flatMap(({ warnings }) => warnings),

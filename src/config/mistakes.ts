@@ -13,6 +13,11 @@ export interface MistakeContext {
 
 // Keys of earlier releases, and what to do instead.
 const removedKeys: ReadonlyMap<string, string> = new Map([
+  [
+    'mode',
+    'removed: delete the line; audit.share compares hits with an upstream, and follow.mode: observe compares latest ' +
+    'reads'
+  ],
   ['hedge.burst', 'removed: ten hedges may be sent in a row; delete the line, and set hedge.share: 0 for no hedges'],
   ['log.accessErrorStatus', 'removed: each status from 400 on has an access line; delete the line'],
   ['waitForVersion.blocks', 'removed: reads up to two blocks above the head wait; delete the line'],

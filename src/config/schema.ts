@@ -178,7 +178,6 @@ export const configSchema = z.strictObject({
     ).describe('an address or a network')
   ).default([]),
   chainId: z.int().min(0).max(255).nullable().default(null),
-  mode: z.enum(['serve', 'observe']).default('serve'),
   upstreams: z.array(upstream).default([]).superRefine(rejectDuplicateUpstreamNames, {
     when: ({ value }) => Array.isArray(value)
   })

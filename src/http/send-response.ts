@@ -94,14 +94,14 @@ interface RecordedRequest {
 
 /** Counts and logs a response. */
 export function recordResponse (
-  { config: { log: settings }, metrics, log, proxy, requestIds }: ListenerContext,
+  { config: { log: settings }, metrics, log, requestIds }: ListenerContext,
   { method, url, client, tookMs, id, traceId }: RecordedRequest,
   endpoint: EndpointLabel,
   outcome: OutcomeName,
   prepared: ClientResponse,
   source?: ResponseSource
 ): void {
-  metrics.answered(endpoint, outcome, prepared.status, tookMs / 1000, client, proxy.settings.isObserving)
+  metrics.answered(endpoint, outcome, prepared.status, tookMs / 1000, client)
   if (!settings.access) return
   const line = accessLineOf(settings, {
     id,

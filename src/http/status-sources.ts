@@ -6,12 +6,11 @@ import { type InFlightBytes } from '../upstreams/in-flight-bytes.js'
 import { type Upstream } from '../upstreams/upstream.js'
 import { type DrainFlag } from './drain-flag.js'
 
-/** Release and mode of this varve. */
+/** Release and machine of this varve. */
 export interface VarveInfo {
   readonly version: string
   /** Address of the documentation. */
   readonly docs: string
-  readonly mode: 'serve' | 'observe'
   /** Name of the machine, which distinguishes replicas. */
   readonly host: string
   /** True if the upstream is the embedded sandbox, whose chain is made up. */

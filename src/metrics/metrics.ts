@@ -155,16 +155,15 @@ export class Metrics {
     }
   }
 
-  /** Counts a response; `isObserved` marks a would-be outcome of observe mode, which saves no read. */
+  /** Counts a response. */
   answered (
     endpoint: EndpointLabel,
     outcome: OutcomeName,
     status: number,
     tookSeconds: number,
-    client?: string,
-    isObserved?: boolean
+    client?: string
   ): void {
-    this.#requests.add(endpoint, outcome, status, tookSeconds, isObserved)
+    this.#requests.add(endpoint, outcome, status, tookSeconds)
     if (client !== undefined) this.#clientRequests.add(client, outcome)
   }
 

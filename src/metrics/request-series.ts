@@ -22,8 +22,6 @@ interface Durations {
   readonly buckets: number[]
   readonly byStatus: Map<number, number>
   sum: number
-  /** Requests that observe mode forwarded although serve mode would have this outcome. */
-  observed: number
 }
 
 /**
@@ -61,9 +59,8 @@ export class RequestSeries {
     } as unknown as Metric)
   }
 
-  add (endpoint: string, outcome: string, status: number, seconds: number, isObserved = false): void {
+  add (endpoint: string, outcome: string, status: number, seconds: number): void {
     const durations = this.#durationsOf(endpoint, outcome)
-    if (isObserved) durations.observed++
     const { buckets, byStatus } = durations
     byStatus.set(status, (byStatus.get(status) ?? 0) + 1)
     durations.sum += seconds
@@ -92,13 +89,13 @@ export class RequestSeries {
     return total
   }
 
-  /** Counts the requests of an endpoint, and those that a saving outcome answered outside observe mode. */
+  /** Counts the requests of an endpoint, and those with a saving outcome. */
   countsOf (endpoint: string, isSaving: (outcome: string) => boolean): { requests: number, saved: number } {
     let [requests, saved] = [0, 0]
-    for (const { labels, byStatus, observed } of this.#durations.get(endpoint)?.values() ?? []) {
+    for (const { labels, byStatus } of this.#durations.get(endpoint)?.values() ?? []) {
       const count = [...byStatus.values()].reduce((sum, each) => sum + each, 0)
       requests += count
-      if (isSaving(labels.outcome)) saved += count - observed
+      if (isSaving(labels.outcome)) saved += count
     }
     return { requests, saved }
   }
@@ -117,8 +114,7 @@ export class RequestSeries {
         labels: { endpoint, outcome },
         buckets: Array.from({ length: this.#bounds.length + 1 }, () => 0),
         byStatus: new Map(),
-        sum: 0,
-        observed: 0
+        sum: 0
       }
       outcomes.set(outcome, durations)
     }

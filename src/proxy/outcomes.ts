@@ -68,7 +68,7 @@ export type CoalescedFetch = FetchResult & { readonly textKey: string }
 export type Loaded = CoalescedEntry | CoalescedFetch
 
 /** Outcome of a read that got a response. */
-export type Outcome = Hit | FetchOutcome | ForwardOutcome | ObserveModeOutcome
+export type Outcome = Hit | FetchOutcome | ForwardOutcome
 
 /** Served from the cache. */
 export interface Hit extends Pick<CachedEntry, 'tier' | 'entry' | 'kind' | 'followedAt'> {
@@ -91,21 +91,11 @@ export interface ForwardOutcome {
   readonly position: Position | undefined
 }
 
-/** Served by an upstream because varve only observes; counted under its would-be outcome. */
-export interface ObserveModeOutcome {
-  readonly name: 'observed'
-  readonly wouldBe: OutcomeName
-  readonly fetched: FetchResult
-  readonly position: Position | undefined
-}
-
 /** Returns the name for counting an outcome. */
 export function outcomeNameOf (outcome: Outcome): OutcomeName {
   switch (outcome.name) {
     case 'hit':
       return outcome.kind === 'followed' ? followedHitName : hitNames[outcome.tier]
-    case 'observed':
-      return outcome.wouldBe
     case 'miss':
     case 'collapsed':
     case 'forwarded':
@@ -127,8 +117,6 @@ export function cacheStatusOf (outcome: Outcome): string {
       return 'varve; fwd=uri-miss; collapsed'
     case 'forwarded':
       return bypassStatus
-    case 'observed':
-      return outcome.wouldBe.startsWith('hit_') ? `${bypassStatus}; detail=would-hit` : bypassStatus
     case 'miss': {
       const { response, entry, notStored } = outcome.fetched
       const storeStatus = entry === undefined ? `detail=${notStored}` : 'stored'

@@ -67,8 +67,6 @@ export interface ProxyMetrics {
 
 /** Settings that decide how reads are served. */
 export interface ProxySettings {
-  /** Forwards every read, and counts the hits that serve mode would have. */
-  readonly isObserving: boolean
   readonly promoteLatest: boolean
   /** Share of hits to audit, from 0 to 1. */
   readonly auditShare: number

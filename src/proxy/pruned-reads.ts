@@ -38,21 +38,15 @@ export function prunedDistance (
     : undefined
 }
 
-/** Returns the pruned distance if varve may respond 410 without an upstream request; else undefined. */
-export function prunedDistanceIfGone (context: ProxyContext, read: Read): bigint | undefined {
-  const distance = prunedDistance(context.tracker.position, read)
-  // Requires both: the served position, which is of our chain, and the last known window of every upstream.
-  return context.settings.answerLocally && read.requestedVersion !== undefined &&
-      context.upstreamPool.isPrunedEverywhere(read.requestedVersion)
-    ? distance
-    : undefined
-}
-
 /** Throws and counts the 410 for a version that every upstream has pruned (law 11: "gone" is a fact, not a guess). */
 export function rejectPruned (context: ProxyContext, read: Read): void {
   const { requestedVersion } = read
-  const distance = prunedDistanceIfGone(context, read)
-  if (distance === undefined || requestedVersion === undefined) return
+  const distance = prunedDistance(context.tracker.position, read)
+  // Requires both: the served position, which is of our chain, and the last known window of every upstream.
+  if (
+    !context.settings.answerLocally || distance === undefined || requestedVersion === undefined ||
+    !context.upstreamPool.isPrunedEverywhere(requestedVersion)
+  ) return
   context.metrics.pruned(read.endpoint.name, 'local', distance)
   throw context.prunedErrorBuilder.errorFor(requestedVersion, requestedVersion + distance)
 }

@@ -106,7 +106,6 @@ export class ResponseBuilder {
       }
       // A latest response stays `no-store` for the client, even when stored under its version.
       case 'forwarded':
-      case 'observed':
         return this.#respondFromUpstream(outcome.fetched.response, read, outcome, preferences)
     }
   }

@@ -23,7 +23,6 @@ import { noClient, pinToCurrentChain, type PinnedRead, type ReadClient, resolveP
 import { type ProxyContext } from './proxy-context.js'
 import { countPrunedResponse, highestVersionOf, rejectPruned } from './pruned-reads.js'
 import { type ParsedRequest } from './parsed-request.js'
-import { serveInObserveMode } from './serve-in-observe-mode.js'
 import { isAboveServedHead, waitForVersions } from './wait-for-version.js'
 
 // Limits the wait for a refreshed rendering (law 8: rendering can change, history cannot).
@@ -32,7 +31,7 @@ const refreshTimeoutMs = 500
 /** Serves a parsed request from memory without awaiting; undefined if the read needs `serveRead`. */
 export function serveFromMemory (context: ProxyContext, parsed: ParsedRequest): Hit | undefined {
   const { chain } = context.tracker
-  if (chain === undefined || context.settings.isObserving) return undefined
+  if (chain === undefined) return undefined
   const pinned = parsed.pinnedTo(chain)
   const cached = lookUpInMemory(context, pinned)
   return cached === undefined || cached.isRetired ? undefined : serveHit(context, pinned, cached)
@@ -75,9 +74,6 @@ async function serve (context: ProxyContext, pinned: PinnedRead): Promise<Outcom
   const { read, readClass, client, acceptsFollowedHead } = pinned
   const { follower } = context
   const cached = await lookUp(context, pinned)
-  if (context.settings.isObserving) {
-    return await serveInObserveMode(context, pinned, cached, async () => await fetchAndCommit(context, pinned))
-  }
   if (cached !== undefined) return await serveCached(context, pinned, cached)
   rejectPruned(context, read)
   // Charges before joining a fetch, so a rejection fails no other client.

@@ -47,7 +47,6 @@ export const states: Record<string, object> = {
     workers: []
   },
   'clients get errors': redStatus(),
-  observing: healthyStatus({ varve: { version: '0.1.0', mode: 'observe', isSandbox: false } }),
   following: followingStatus(),
   'following stopped': followingStatus({
     state: 'stopped',
@@ -103,7 +102,7 @@ export const states: Record<string, object> = {
     degraded: hostileTexts,
     level: 'amber',
     conditions: hostileTexts.map(text => ({ level: 'amber', text })),
-    varve: { version: hostileTexts[0], mode: 'serve', host: hostileTexts[1], isSandbox: false },
+    varve: { version: hostileTexts[0], host: hostileTexts[1], isSandbox: false },
     chain: { id: hostileTexts[0], generation: hostileTexts[1] },
     position: {
       version: hostileTexts[0],
@@ -190,10 +189,6 @@ export const wordsOf: Record<string, Array<[string, RegExp]>> = {
     '#no-upstreams',
     /./
   ], ['#tiers', /unknown/]],
-  observing: [['#about', /observe mode/], ['#hit-note', /^as it would be: /], ['#traffic-note', /Observe mode/], [
-    '#varve',
-    /Mode observe /
-  ]],
   following: [[
     '#follow',
     /Mode on State following every transaction .*Followed hits 17\d,\d{3} 3\d\.?\d? % of cacheable reads$/

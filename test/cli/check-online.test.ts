@@ -157,7 +157,10 @@ t.test('check --online inspects the disk folder without making it', async t => {
 })
 
 t.test('check --json prints mistakes with place, example and nearest key, and exits with 2', async t => {
-  const file = join(t.testdir({ 'v.yaml': 'workrs: 2\nmode: observ\nupstreams: [{ url: "http://h" }]\n' }), 'v.yaml')
+  const file = join(
+    t.testdir({ 'v.yaml': 'workrs: 2\nfollow: { mode: observ }\nupstreams: [{ url: "http://h" }]\n' }),
+    'v.yaml'
+  )
   const { code, out, err } = await runCommand(t, ['check', '--json', file])
   t.same([code, err], [2, ''])
   t.same(JSON.parse(out), {
@@ -165,11 +168,11 @@ t.test('check --json prints mistakes with place, example and nearest key, and ex
     file,
     mistakes: [
       {
-        key: 'mode',
-        message: 'expected one of serve, observe, got "observ"',
+        key: 'follow.mode',
+        message: 'expected one of off, observe, on, got "observ"',
         line: 2,
-        column: 7,
-        example: 'mode: serve'
+        column: 17,
+        example: 'mode: off'
       },
       {
         ...(JSON.parse(out) as { mistakes: object[] }).mistakes[1],

@@ -284,9 +284,9 @@ cache: { redis: { url: "redis://s3cret:s3cret@h:1/2", password: s3cret } }
 t.test('check without a file checks the environment and the defaults', together(), async t => {
   const sandbox = { VARVE_SANDBOX: '1' }
   t.strictSame(parse((await runCommand(t, ['check'], sandbox)).out), configSchema.parse({}))
-  const file = join(t.testdir({ 'v.yaml': 'mode: observe' }), 'v.yaml')
+  const file = join(t.testdir({ 'v.yaml': 'workers: 3' }), 'v.yaml')
   t.match(parse((await runCommand(t, ['check'], { ...sandbox, VARVE_CONFIG: file, VARVE_LISTEN: '[::1]:0' })).out), {
-    mode: 'observe',
+    workers: 3,
     listen: '[::1]:0'
   })
 })

@@ -19,7 +19,6 @@ workers: 1
 log: { level: info, levelNames: false, isoTimes: false, access: false, accessFields: null, accessSample: 1, accessSlowMs: 1000 }
 trustProxy: []
 chainId: null
-mode: serve
 upstreams:
   - name: node-a
     url: http://127.0.0.1:8081

@@ -257,10 +257,10 @@ t.test('SIGHUP reloads secrets from their files, and no log line contains a secr
     ]
   })
   t.match(await reload('admin: { token: "s3cond-s3cret }\n'), { msg: /rejected/ })
-  t.match(await reload('s3cond-s3cret: 1\nmode: s3cond-s3cret\n'), {
+  t.match(await reload('s3cond-s3cret: 1\nfollow: { mode: s3cond-s3cret }\n'), {
     reasons: [
       /^upstreams: expected the URL of a full node/,
-      /:2:7: mode: expected one of serve, observe; for example mode: serve$/,
+      /:2:17: follow\.mode: expected one of off, observe, on; for example mode: off$/,
       /:1:1: \*\*\*: unknown key/
     ]
   })

@@ -62,14 +62,18 @@ t.test('an unknown key is answered with the one that it may mean, here or elsewh
     ['maxMb: 1', /; did you mean cache\.memory\.maxMb\?$/],
     ['timeoutMs: 1', /; did you mean upstreams\[\]\.timeoutMs or cache\.redis\.timeoutMs\?$/],
     ['upstreams: [{ url: "http://h", timoutMs: 1 }]', /:1:32: upstreams\.0\.timoutMs: .*; did you mean timeoutMs\?$/],
-    ['colour: red', /downstream$/]
+    ['colour: red', /downstream$/],
+    [
+      'mode: observe',
+      /:1:1: mode: this release has no observe mode: remove the key, and set audit\.share .*latest reads$/
+    ]
   ]
   for (const [text, message] of cases) t.throws(() => load(t, text), { message }, text)
 })
 
 t.test('a mistake has the place of its value, also behind an alias and in a list', async t => {
   const cases: [string, RegExp][] = [
-    ['workers: 1\nmode: observ\n', /:2:7: mode: .*, got "observ"; for example mode: serve$/],
+    ['workers: 1\nfollow: { mode: observ }\n', /:2:17: follow\.mode: .*, got "observ"; for example mode: off$/],
     ['upstreams:\n  - url: http://h\n  - name: b\n', /:3:5: upstreams\.1\.url: /],
     ['upstreams: [{ url: "http://h", timeoutMs: &t 0 }]\nlatest: { stateMs: *t }', /:1:46: upstreams\.0\.timeoutMs: /],
     ['head:\n', /:1:1: head: expected a map of keys, got null/],

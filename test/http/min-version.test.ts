@@ -304,17 +304,3 @@ t.test('while the head is unknown, a version cannot be reported as not found', a
   const varve = await varveAt(t, 'http://127.0.0.1:1', { ...brief, chainId: 4 })
   t.match(await atLeast(varve, 5n, [modules]), { status: 503 })
 })
-
-t.test('observe mode enforces the minimum version too', async t => {
-  const { sandbox, varve } = await varveAtSandbox(t, {}, { ...brief, mode: 'observe', latest: { stateMs: 60_000 } })
-  await varve.get(modules)
-  sandbox.ledger.grow(5)
-  const head = headOf(sandbox)
-  for (const read of [...moving, ...storedReads]) {
-    t.ok(BigInt(String((await atLeast(varve, head, read)).headers[version_])) >= head)
-  }
-  t.match(await atLeast(varve, head + 1n, [modules]), {
-    status: 404,
-    headers: { [cacheStatusHeader]: 'varve; detail=rejected' }
-  })
-})

@@ -54,7 +54,7 @@ t.test('the page of a sandbox has a banner, and no other page has it', async t =
       degraded: ['sandbox'],
       level: 'amber',
       conditions: [{ level: 'amber', text: 'sandbox' }],
-      varve: { version: '0.1.0', mode: 'serve', isSandbox: true }
+      varve: { version: '0.1.0', isSandbox: true }
     })
   )
   await untilText(page, '#sandbox', /^Sandbox\. All data is made up: this varve serves its embedded sandbox/)

@@ -87,7 +87,7 @@ t.test('/status.json reports recent requests, tiers and varve itself as they hap
   >
   t.match(statusBody, {
     ready: true,
-    varve: { version, mode: 'serve', isSandbox: false },
+    varve: { version, isSandbox: false },
     upstreams: [{ name: 'node', circuit: 'closed' }],
     tiers: { memory: { entries: 3, maxBytes: 256 * 1024 * 1024 }, redis: { state: 'off' } }
   })
@@ -114,14 +114,10 @@ t.test('/status.json reports recent requests, tiers and varve itself as they hap
   await sandbox.close()
 })
 
-t.test('/status.json reports observe mode and the sandbox', async t => {
-  const { varve } = await varveAtSandbox(t, {}, { mode: 'observe' })
-  t.match(JSON.parse((await sendRequest(varve.adminUrl, '/status.json')).body), {
-    varve: { mode: 'observe', isSandbox: false }
-  })
+t.test('/status.json reports the sandbox', async t => {
   const alone = await varveAt(t, '', { upstreams: [] as never, isSandbox: true, head: { pollMs: 1000 } })
   t.match(JSON.parse((await sendRequest(alone.adminUrl, '/status.json')).body), {
-    varve: { mode: 'serve', isSandbox: true },
+    varve: { isSandbox: true },
     upstreams: [{ name: 'sandbox' }]
   })
 })

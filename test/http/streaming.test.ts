@@ -410,18 +410,6 @@ t.test('an unused response is discarded: one that lags, or a new rendering that 
   t.ok(await gone(responses.at(-1) as ServerResponse))
 })
 
-t.test('observe mode streams too', async t => {
-  const stub = await startStubUpstream(t, (_request, response) => {
-    begin(response, undefined).end(bodyOf(2 * mega))
-  })
-  const varve = await varveAt(t, stub.url, { ...small, mode: 'observe' })
-  for (const target of [modules, latest]) {
-    const got = await Promise.all([varve.get(target), varve.get(target)])
-    t.ok(got.every(({ bytes }) => bytes.equals(bodyOf(2 * mega))))
-  }
-  t.equal(stub.requests.length, 4)
-})
-
 t.test('a pipelined request waits for the end of a streamed response', async t => {
   const stub = await startStubUpstream(t, (request, response) => {
     if (request.url?.includes('ledger_version') === true) begin(response, undefined).end('x'.repeat(2 * mega))

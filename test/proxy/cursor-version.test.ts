@@ -227,9 +227,3 @@ t.test('resource listings are pinned like module listings; a last page and an er
   t.equal((await varve.get(modules)).headers['x-node-cursor'], undefined)
   t.match(await varve.get('/v1/accounts/0x2/modules'), { status: 404 })
 })
-
-t.test('observe mode pins listings too', async t => {
-  const { sandbox, varve } = await varveAtSandbox(t, {}, { ...pinned, mode: 'observe' })
-  const pages = await walk(varve, sandbox)
-  t.same(listed(pages), await wholeAt(sandbox, pages[0]?.headers['x-node-ledger-version']))
-})

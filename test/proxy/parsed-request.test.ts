@@ -106,8 +106,6 @@ t.test('a conditional, pruned or not yet coded response is never memoised', asyn
   }
   const hit = serveFromMemory(pruned.parts, pruned.variantEntry) as Hit
   t.equal(hit.kind, 'pruned')
-  const observing = { ...pruned.parts, settings: { ...pruned.parts.settings, isObserving: true } }
-  t.equal(serveFromMemory(observing, pruned.variantEntry), undefined, 'observing serves nothing from memory')
   pruned.variantEntry.memoise(pruned.parts, hit, plain, pruned.clientResponse)
   t.equal(pruned.again(), undefined, 'each pruned hit is counted')
 })

@@ -277,12 +277,9 @@ t.test('node info carries a position even if none was known before, with chainId
     if (isUp) respondOk(response, '{}')
     else response.writeHead(503).end()
   })
-  for (const mode of ['serve', 'observe'] as const) {
-    isUp = false
-    const varve = await varveAt(t, stub.url, { chainId: 4, mode })
-    isUp = true
-    t.match(await varve.get(info), { status: 200, headers: { 'x-node-chain-id': '4', [version_]: '1000' } })
-  }
+  const varve = await varveAt(t, stub.url, { chainId: 4 })
+  isUp = true
+  t.match(await varve.get(info), { status: 200, headers: { 'x-node-chain-id': '4', [version_]: '1000' } })
 })
 
 t.test('node info is always JSON; a gas estimate has both forms, each micro-cached', async t => {

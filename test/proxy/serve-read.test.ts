@@ -451,11 +451,6 @@ t.test('a read over its limit is rejected before any fetch or wait, an equal rea
   for (const target of ['/v1/accounts/0x2/modules', '/v1/accounts/0x2/modules?ledger_version=9999', '/v1/info']) {
     await t.rejects(serveRead(context, readOfTarget(target), limited), rejection)
   }
-  await t.rejects(
-    serveRead({ ...context, settings: { ...context.settings, isObserving: true } }, readOfTarget(modules), limited),
-    rejection,
-    'observe mode limits every read'
-  )
   t.equal(stub.requests.length, 1)
   await t.rejects(
     serveRead(context, { ...readOfTarget('/v1/accounts/0x2/modules'), minVersion: 9999n }, limited),

@@ -113,7 +113,6 @@ export function contextAt (t: Test, url: string, clock = { ms: 0 }): { context: 
         pruned: nothing
       },
       settings: {
-        isObserving: false,
         promoteLatest: true,
         auditShare: 0,
         followedAuditShare: 0,

@@ -135,7 +135,6 @@ export function healthyStatus (change: object = {}): StatusFixture {
     varve: {
       version: '0.1.0',
       docs: 'https://varve.example/docs/',
-      mode: 'serve',
       host: 'varve-1',
       isSandbox: false
     },

@@ -183,20 +183,12 @@ function redisFactOf (redis) {
   }
 }
 
-/** Shows release, mode, chain and workers. */
+/** Shows release, chain and workers. */
 export function showVarve ({ varve, chain, position, upstreams = [], workers }) {
   const releases = [...new Set(upstreams.map(({ release }) => release).filter(release => release !== undefined))]
   const newestBlockTime = dateOf(position?.timestampUsec)
-  const isObserving = varve?.mode === 'observe'
   facts(byId('varve'), [
     ['Release', varve === undefined ? 'unknown' : `varve ${isolate(varve.version, 40)}`],
-    [
-      'Mode',
-      isObserving ? 'observe' : 'serve',
-      isObserving
-        ? 'every request is forwarded, nothing is served from the cache'
-        : 'cached responses are served'
-    ],
     [
       'Chain',
       chain === undefined ? 'not known yet' : grouped(chain.id),

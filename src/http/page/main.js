@@ -37,20 +37,19 @@ function showStatus (status) {
   lastStatus = status
   updatedAt = performance.now()
   failingSince = undefined
-  const isObserving = status.varve?.mode === 'observe'
   const { upstreams = [], recent, position, tiers } = status
   const traffic = trafficOf(recent)
   show(byId('status'), true)
   show(byId('sandbox'), status.varve?.isSandbox === true)
   showCondition(status)
-  showRates(traffic, isObserving)
+  showRates(traffic)
   showUpstreamCount(upstreams, status.varve?.isSandbox === true)
-  showTraffic(traffic, isObserving)
+  showTraffic(traffic)
   showUpstreams(upstreams)
   showFollow(status.follow, traffic)
   showHistory(position, upstreams, recent, traffic)
   showTiers(tiers, status.inFlight, traffic)
-  showTotals(status.totals, isObserving)
+  showTotals(status.totals)
   showHelp(status.varve?.docs)
   showVarve(status)
   write(
@@ -60,8 +59,7 @@ function showStatus (status) {
       : [
         short(status.varve.version, 40),
         ...(status.varve.host === undefined ? [] : [isolate(status.varve.host, 40)]),
-        ...(status.chain === undefined ? [] : [`chain ${isolate(status.chain.id, 20)}`]),
-        ...(isObserving ? ['observe mode'] : [])
+        ...(status.chain === undefined ? [] : [`chain ${isolate(status.chain.id, 20)}`])
       ].join(', ')
   )
   tick()
@@ -151,7 +149,7 @@ new ResizeObserver(([{ contentRect: { width } }]) => {
   if (width === drawnWidth || lastStatus === undefined) return
   drawnWidth = width
   requestAnimationFrame(() => {
-    showTraffic(trafficOf(lastStatus.recent), lastStatus.varve?.mode === 'observe')
+    showTraffic(trafficOf(lastStatus.recent))
   })
 }).observe(byId('chart'))
 setInterval(tick, 1000)

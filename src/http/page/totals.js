@@ -12,13 +12,13 @@ const pages = [
 ]
 
 /** Shows reads saved, and how long hits and misses take. */
-export function showTotals (totals, isObserving) {
+export function showTotals (totals) {
   const { readsSaved, hitMs, missMs, endpoints = [] } = totals ?? {}
   facts(byId('totals'), [
     [
       'Reads saved',
       readsSaved === undefined ? 'unknown' : grouped(readsSaved),
-      isObserving ? 'none in observe mode' : 'answered without an upstream request of their own'
+      'answered without an upstream request of their own'
     ],
     ['Hits, p50 and p99', ...quantiles(hitMs, 'no hits')],
     ['Misses, p50 and p99', ...quantiles(missMs, 'no misses')]

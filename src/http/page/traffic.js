@@ -75,7 +75,7 @@ function showSuccess ({ all, limited, rejected, failed, period }) {
 }
 
 /** Shows hit rate, success rate and request rate, all of one period. */
-export function showRates ({ cards }, isObserving) {
+export function showRates ({ cards }) {
   const { all, hits, cacheable, failed, perSecond: rate, period } = cards
   showSuccess(cards)
   const hitRate = percent(hits, cacheable)
@@ -93,28 +93,20 @@ export function showRates ({ cards }, isObserving) {
           ? 'no cacheable read was served'
           : 'only requests that are not cacheable'
       } ${period}`
-      : `${isObserving ? 'as it would be: ' : ''}${grouped(hits)} of ${
-        counted(cacheable, 'cacheable read')
-      }${without} ${period}`
+      : `${grouped(hits)} of ${counted(cacheable, 'cacheable read')}${without} ${period}`
   )
   write(byId('rate'), rate === undefined ? '–' : perSecond(rate))
   write(byId('rate-note'), `${rate === undefined ? 'just started; ' : ''}${counted(all, 'request')} ${period}`)
 }
 
 /** Shows chart, legend and table. */
-export function showTraffic (traffic, isObserving) {
+export function showTraffic (traffic) {
   const { columns, all } = traffic
   write(
     byId('traffic-note'),
-    `${
-      all === 0
-        ? `No requests ${describeTrafficSpan(traffic)}.`
-        : `${counted(all, 'request')} ${describeTrafficSpan(traffic)}, in steps of ${traffic.stepMs / 1000} seconds.`
-    }${
-      isObserving
-        ? ' Observe mode: every request was forwarded, and these are the outcomes that it would have had.'
-        : ''
-    }`
+    all === 0
+      ? `No requests ${describeTrafficSpan(traffic)}.`
+      : `${counted(all, 'request')} ${describeTrafficSpan(traffic)}, in steps of ${traffic.stepMs / 1000} seconds.`
   )
   repeat(
     byId('legend'),

@@ -4,7 +4,7 @@ import { expectedResponse } from '../model/oracle.js'
 import { unpinRequest } from '../model/pinned-cursors.js'
 import { type ModelRequest } from '../model/request.js'
 import { responseDifference } from '../model/response-difference.js'
-import { followedHit, outcomeOf, redisHit, type Tally, wouldHit } from '../model/tally.js'
+import { followedHit, outcomeOf, redisHit, type Tally } from '../model/tally.js'
 import { until } from '../until.js'
 import { type FuzzCase, type LedgerChange, type FuzzSetting, type FuzzStep, type ReleaseUpgrade } from './fuzz-case.js'
 import { VarveUnderTest } from './varve-under-test.js'
@@ -190,7 +190,6 @@ export class CaseRunner {
       for (const what of ['redis hit', `redis hit of ${parsedReadOf(sent)?.endpoint.name}`]) this.#tally.note(what)
     }
     if (status === followedHit) this.#tally.note('a followed hit')
-    if (status === wouldHit) this.#tally.note('would be a hit')
     if (unpinRequest(sent).pinned !== undefined && got.status === 200) {
       this.#tally.note(outcome.endsWith('hit') ? 'a pinned page from the cache' : 'a pinned page')
     }

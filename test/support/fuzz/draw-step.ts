@@ -170,7 +170,6 @@ export function drawSetting (chance: SeededRandom, seed: number): FuzzSetting {
     }),
     isShared: chance.happens(0.5),
     pinsPages: seed % 3 === 0,
-    isObserving: seed % 10 === 0,
     followMode: followModeOf(seed),
     hasFastPath: seed % 4 !== 0,
     auditShare: chance.pick([0.001, 1]),

@@ -74,9 +74,6 @@ export class ExactWorld implements World<FuzzExchange> {
     if (
       wasCached(this.chain.current) && from.release === to.release && outcome !== 'hit' && outcome !== 'pruned hit'
     ) return wrong(`a cached response is ${outcome}`)
-    if (this.#setting.isObserving && outcome !== 'forwarded' && outcome !== 'rejected') {
-      return wrong(`${outcome}, though nothing is to be served from the cache`)
-    }
     if (outcome === 'rejected') return { failure: this.#judgeRejection(given), served }
     // Checks law 5 (a latest read is never older than its request). A response without position has no time.
     if (
@@ -142,8 +139,8 @@ export class ExactWorld implements World<FuzzExchange> {
       case 'pruned hit':
         return releases.map(release => ({ height, oldest: 0, release }))
       default: {
-        // Allows later heights for a 404: the version may have come meanwhile. Observing shows the present too.
-        const isLate = response.status === 404 && (outcome !== 'forwarded' || this.#setting.isObserving)
+        // Allows later heights for a 404: the version may have come meanwhile.
+        const isLate = response.status === 404 && outcome !== 'forwarded'
         const heights = isLate ? [height, ...between(from.height, to.height)] : [height]
         return heights.flatMap(at =>
           between(from.oldest, to.oldest).flatMap(oldest => lately.map(release => ({ height: at, oldest, release })))

@@ -17,7 +17,6 @@ export interface FuzzSetting {
   readonly isShared: boolean
   /** True if cursors carry the version at which a listing began. */
   readonly pinsPages: boolean
-  readonly isObserving: boolean
   readonly followMode: 'off' | 'observe' | 'on'
   /** True if hits of known request bytes bypass Node's parser. */
   readonly hasFastPath: boolean
@@ -72,7 +71,6 @@ export const defaultSetting: FuzzSetting = {
   isShared: false,
   pinsPages: false,
   hasFastPath: true,
-  isObserving: false,
   followMode: 'off',
   auditShare: 0.001
 }

@@ -27,11 +27,11 @@ export async function shrinkCase (found: FuzzCase, ms: number, redis: RedisProvi
     if (why !== undefined) shortest = { why, setting, steps }
     return why !== undefined
   }
-  const { isShared, pinsPages, isObserving, followMode, memoryKb, auditShare } = shortest.setting
+  const { isShared, pinsPages, followMode, memoryKb, auditShare } = shortest.setting
   if (!await isLeft(shortest.steps, {})) {
     for (
       const plainer of [
-        { isShared, pinsPages, isObserving, followMode, memoryKb, auditShare },
+        { isShared, pinsPages, followMode, memoryKb, auditShare },
         { followMode },
         { isShared, auditShare },
         { pinsPages },

@@ -48,13 +48,12 @@ export class VarveUnderTest {
     upstreamUrl: string,
     meeting: RedisLocation | undefined
   ): Promise<VarveUnderTest> {
-    const { microCacheMs, pinsPages, isObserving, followMode, hasFastPath, memoryKb, auditShare } = setting
+    const { microCacheMs, pinsPages, followMode, hasFastPath, memoryKb, auditShare } = setting
     const log: Array<Record<string, unknown>> = []
     const config = configSchema.parse({
       listen: '127.0.0.1:0',
       admin: { listen: '127.0.0.1:0', token },
       upstreams: [{ name: 'node', url: upstreamUrl }],
-      mode: isObserving ? 'observe' : 'serve',
       head: { pollMs },
       latest: { infoMs: microCacheMs, indexMs: microCacheMs, gasMs: microCacheMs },
       pages: { pinned: pinsPages },

@@ -85,8 +85,6 @@ export const redisHit = 'varve; hit; detail=redis'
 export const diskHit = 'varve; hit; detail=disk'
 /** Cache-Status of a latest read from the cache. */
 export const followedHit = 'varve; hit; detail=followed'
-/** Cache-Status of a hit that observing bypasses. */
-export const wouldHit = 'varve; fwd=bypass; detail=would-hit'
 
 /** Returns the outcome of a response by its Cache-Status. */
 export function outcomeOf (
@@ -103,7 +101,6 @@ export function outcomeOf (
     case 'varve; fwd=uri-miss; collapsed':
       return 'collapsed'
     case 'varve; fwd=bypass':
-    case wouldHit:
       return 'forwarded'
     default: {
       if (ownOutcomeIn(cacheStatus) !== undefined) return 'rejected'
