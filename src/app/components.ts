@@ -14,7 +14,7 @@ import { LowestRecentRequest } from '../proxy/lowest-recent-request.js'
 import { ChainChanges } from '../chain/chain-changes.js'
 import { Tracker } from '../chain/tracker.js'
 import { type Metrics } from '../metrics/metrics.js'
-import { Cordons } from '../upstreams/cordons.js'
+import { Cordons } from '../upstreams/upstream.js'
 import { HeadPollers, WaiterPolls } from '../upstreams/head-pollers.js'
 import { InFlightBytes } from '../upstreams/in-flight-bytes.js'
 import { UpstreamSoftwareReleases } from '../upstreams/upstream-software-releases.js'
@@ -111,7 +111,6 @@ export function buildComponents (
   )
   const headPollers = new HeadPollers(() => tracker.position !== undefined, now)
   const upstreamPool = new UpstreamPool({
-    wallClockMs: () => performance.timeOrigin + now(),
     onOldest: oldest => {
       tracker.setOldest(oldest)
     },
@@ -134,7 +133,10 @@ export function buildComponents (
   const redis = prepareRedis?.(config.cache.redis, {
     maxEntryBytes: config.cache.maxEntryMb * bytesPerMb,
     rememberedUpstreams: () =>
-      upstreamPool.upstreams.map(upstream => ({ url: upstream.client.url, isOnChain: () => upstream.isOnChain })),
+      upstreamPool.upstreams.map(upstream => ({
+        url: upstream.client.url,
+        isOnChain: () => upstream.window !== undefined
+      })),
     tracker,
     releases,
     localBuckets,

@@ -1,7 +1,6 @@
 import { ChainEvents } from '../chain/chain-events.js'
 import { TypedEvent } from '../typed-event.js'
-import { type Upstream } from '../upstreams/upstream.js'
-import { type UpstreamState } from '../upstreams/upstream-state.js'
+import { type Upstream, type UpstreamState } from '../upstreams/upstream.js'
 
 /** Events about upstreams. */
 export interface UpstreamEvents {

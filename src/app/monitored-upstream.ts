@@ -11,11 +11,9 @@ import { TypedEvent } from '../typed-event.js'
 import { HeadPoller } from '../upstreams/head-poller.js'
 import { type UpstreamPoll } from '../upstreams/head-pollers.js'
 import { type UpstreamSoftwareReleases } from '../upstreams/upstream-software-releases.js'
-import { type Cordons } from '../upstreams/cordons.js'
+import { type Cordons, Upstream, type UpstreamState } from '../upstreams/upstream.js'
 import { type Resolve } from '../upstreams/dns-cache.js'
 import { type InFlightBytes } from '../upstreams/in-flight-bytes.js'
-import { Upstream } from '../upstreams/upstream.js'
-import { type UpstreamState, upstreamStateOf } from '../upstreams/upstream-state.js'
 import { UpstreamClient, type UpstreamMetrics, type Transport } from '../upstreams/upstream-client.js'
 import { type UpstreamPool } from '../upstreams/upstream-pool.js'
 import { type UpstreamEvents } from './event-bus.js'
@@ -121,7 +119,7 @@ export function withFixedAddress<T extends { readonly resolve: string }> (
 function stateChangesOf (upstream: Upstream, stateChanged: UpstreamEvents['stateChanged']): () => void {
   let last: UpstreamState = 'unknown'
   return () => {
-    const { name: state, reason } = upstreamStateOf(upstream)
+    const { state, stateReason: reason } = upstream
     if (state === last) return
     last = state
     stateChanged.publish({ upstream, state, reason })

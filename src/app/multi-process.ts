@@ -16,7 +16,7 @@ import { mergeReadiness, type WorkerStatus, mergeStatuses } from '../http/merged
 import { WorkerPool, type Program } from '../workers/worker-pool.js'
 import { type ChainResetCount, type ShutdownDeadlines, type WorkerQueryResult } from '../workers/messages.js'
 import { type WorkerHandle } from '../workers/worker-handle.js'
-import { Cordons } from '../upstreams/cordons.js'
+import { Cordons } from '../upstreams/upstream.js'
 import { adminLog } from './admin-log.js'
 import { CurrentConfig } from './current-config.js'
 import { listenOn } from './listen.js'

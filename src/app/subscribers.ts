@@ -12,7 +12,7 @@ import { type UpstreamPool } from '../upstreams/upstream-pool.js'
 import { type EventBus } from './event-bus.js'
 import { type Following } from './following.js'
 import { type RedisBackend } from './redis-backend.js'
-import { type UpstreamState } from '../upstreams/upstream-state.js'
+import { type UpstreamState } from '../upstreams/upstream.js'
 
 /** Parts that react to events. */
 export interface Subscribers {

@@ -1,7 +1,7 @@
 import { ChainChanges } from './chain-changes.js'
 import { ChainEvents } from './chain-events.js'
 import { compareBigInts, type Head, type Oldest, type Position, type ResponsePosition } from '../api/position.js'
-import { type LedgerStamp } from '../upstreams/lag.js'
+import { type LedgerStamp } from '../upstreams/ranking.js'
 
 // A head this far above the newest known one needs a proof: a false header would hide all true positions after it.
 const maxUnprovenVersions = 10_000n

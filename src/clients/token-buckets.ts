@@ -1,3 +1,5 @@
+import { TokenBucket, type TokenRate } from '../token-bucket.js'
+
 /** Rate limit of a client: a sustained rate, and a burst after idle time. */
 export interface ClientRateLimit {
   readonly perSecond: number
@@ -15,41 +17,33 @@ export interface TokenBuckets {
 // Bounds memory to some 10 MB (law 10: nothing grows without bound); the least recent client is dropped and starts with
 // a full burst.
 const maxClients = 50_000
-// Absorbs rounding of the clock.
-const negligibleMs = 0.001
 
 /** Token buckets of this process, on a monotonic clock. */
 export class LocalBuckets implements TokenBuckets {
   readonly #now: () => number
-  // Time at which each client's bucket is full again; the most recent client is last.
-  readonly #fullAtMs = new Map<string, number>()
+  // The most recent client is last.
+  readonly #buckets = new Map<string, TokenBucket>()
 
   constructor (now: () => number) {
     this.#now = now
   }
 
-  take (clientId: string, { perSecond, burst }: ClientRateLimit): number {
-    const nowMs = this.#now()
-    const tokenIntervalMs = 1000 / perSecond
-    const storedMs = this.#fullAtMs.get(clientId) ?? nowMs
-    // Ignores a time beyond a whole burst: it was stored under another limit.
-    const fullAtMs = storedMs >= nowMs && storedMs <= nowMs + burst * tokenIntervalMs + negligibleMs ? storedMs : nowMs
-    const waitMs = fullAtMs + tokenIntervalMs - nowMs - burst * tokenIntervalMs
-    const isTaken = waitMs <= negligibleMs
-    this.#setFullAt(clientId, isTaken ? fullAtMs + tokenIntervalMs : fullAtMs)
-    return isTaken ? 0 : waitMs
+  take (clientId: string, allowance: ClientRateLimit): number {
+    const bucket = this.#buckets.get(clientId) ?? new TokenBucket()
+    this.#buckets.delete(clientId)
+    this.#buckets.set(clientId, bucket)
+    for (const leastRecent of this.#buckets.keys()) {
+      if (this.#buckets.size <= maxClients) break
+      this.#buckets.delete(leastRecent)
+    }
+    return bucket.take(this.#now(), tokenRateOf(allowance))
   }
 
-  refund (clientId: string, { perSecond }: ClientRateLimit): void {
-    const fullAtMs = this.#fullAtMs.get(clientId)
-    if (fullAtMs !== undefined) this.#setFullAt(clientId, fullAtMs - 1000 / perSecond)
+  refund (clientId: string, allowance: ClientRateLimit): void {
+    this.#buckets.get(clientId)?.refund(tokenRateOf(allowance))
   }
+}
 
-  #setFullAt (clientId: string, fullAtMs: number): void {
-    this.#fullAtMs.delete(clientId)
-    this.#fullAtMs.set(clientId, fullAtMs)
-    if (this.#fullAtMs.size <= maxClients) return
-    const [leastRecent] = this.#fullAtMs.keys()
-    if (leastRecent !== undefined) this.#fullAtMs.delete(leastRecent)
-  }
+function tokenRateOf ({ perSecond, burst }: ClientRateLimit): TokenRate {
+  return { interval: 1000 / perSecond, burst }
 }

@@ -1,6 +1,5 @@
-import { isLagging, lagSecondsOf, type LedgerStamp } from '../upstreams/lag.js'
+import { isLagging, lagSecondsOf, type LedgerStamp } from '../upstreams/ranking.js'
 import { type Upstream } from '../upstreams/upstream.js'
-import { upstreamStateOf } from '../upstreams/upstream-state.js'
 import { cacheOnly, pagingConditionsIn, pagingConditionsOf, type RecentRequests } from './paging-conditions.js'
 import { amber, red, type StatusCondition } from './severity.js'
 import { type StatusSources } from './status-sources.js'
@@ -108,7 +107,7 @@ function reasonsOf (
     : exhaustedLimit === 'requestsPerSecond'
     ? [`${name} has used up its requestsPerSecond: ${queued} requests wait`]
     : [`${name} has no free slot: ${queued} requests wait, ${streams} of ${maxConcurrent} slots are held by streams`]
-  const { name: state, reason } = upstreamStateOf(upstream)
+  const { state, stateReason: reason } = upstream
   switch (state) {
     case 'up':
       return isLagging(upstream, upstreams, served)

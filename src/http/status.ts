@@ -3,9 +3,8 @@ import { type Tracker } from '../chain/tracker.js'
 import { definitionOf } from '../metrics/definitions.js'
 import { type RecentSnapshot } from '../metrics/recent-counts.js'
 import { summaryOf } from '../metrics/totals.js'
-import { lagSecondsOf } from '../upstreams/lag.js'
+import { lagSecondsOf } from '../upstreams/ranking.js'
 import { type Upstream } from '../upstreams/upstream.js'
-import { upstreamStateOf } from '../upstreams/upstream-state.js'
 import { type Level, type StatusCondition } from './severity.js'
 import { levelOf, statusConditionsOf, withTraffic } from './status-conditions.js'
 import { type StatusSources } from './status-sources.js'
@@ -111,11 +110,10 @@ function upstreamStatusOf (
 ) {
   const servedVersion = position?.head.version
   const { client: { name, release, limiter }, window, windowTracker, health } = upstream
-  const state = upstreamStateOf(upstream)
   return {
     name,
-    state: state.name,
-    reason: state.reason,
+    state: upstream.state,
+    reason: upstream.stateReason,
     cordoned: upstream.isCordoned,
     circuit: health.isCircuitOpen ? 'open' : 'closed',
     release,

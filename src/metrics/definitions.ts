@@ -1,6 +1,6 @@
 import { versionWaitResults } from '../chain/version-waits.js'
 import { hedgeResults } from '../upstreams/hedger.js'
-import { upstreamStates } from '../upstreams/upstream-state.js'
+import { upstreamStates } from '../upstreams/upstream.js'
 import { auditResults } from '../proxy/audit-sampler.js'
 import { countedTierNames, tierNames } from '../cache/tier.js'
 import { outcomeNames } from '../proxy/outcomes.js'

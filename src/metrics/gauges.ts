@@ -4,10 +4,9 @@ import { type VersionWaits } from '../chain/version-waits.js'
 import { type LowestRecentRequest } from '../proxy/lowest-recent-request.js'
 import { type Tracker } from '../chain/tracker.js'
 import { type InFlightBytes } from '../upstreams/in-flight-bytes.js'
-import { type Upstream } from '../upstreams/upstream.js'
-import { upstreamStates, upstreamStateOf } from '../upstreams/upstream-state.js'
+import { type Upstream, upstreamStates } from '../upstreams/upstream.js'
 import { type MetricName } from './definitions.js'
-import { lagSecondsOf } from '../upstreams/lag.js'
+import { lagSecondsOf } from '../upstreams/ranking.js'
 import { makeGauge, type LabelledValue } from './metric-factories.js'
 
 /** Objects that gauges read at a scrape. */
@@ -62,13 +61,13 @@ export function addGauges (
   )
   add('varve_waiting_for_version', () => [[{}, versionWaits.waiting]])
   add('varve_upstream_up', each(({ isUp }) => Number(isUp)))
-  add('varve_upstream_state', () =>
-    upstreamPool.upstreams.flatMap(upstream => {
-      const { name } = upstreamStateOf(upstream)
-      return upstreamStates.map((
-        state
-      ): LabelledValue => [{ upstream: upstream.client.name, state }, Number(state === name)])
-    }))
+  add(
+    'varve_upstream_state',
+    () =>
+      upstreamPool.upstreams.flatMap(({ client: { name }, state }) =>
+        upstreamStates.map((each): LabelledValue => [{ upstream: name, state: each }, Number(each === state)])
+      )
+  )
   add('varve_upstream_version', each(({ window }) => Number(window?.head ?? NaN)))
   add(
     'varve_upstream_lag_versions',

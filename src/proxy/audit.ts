@@ -1,6 +1,6 @@
 import { type Entry, computeEtag } from '../cache/entry.js'
 import { findCorruptCoding } from '../cache/compressor.js'
-import { type BackgroundResponse } from '../upstreams/background-candidates.js'
+import { type BackgroundResponse } from '../upstreams/ranking.js'
 import { contentTypeOf, mediaTypeOf, reportsPruned } from '../api/upstream-response.js'
 import { type Coding } from '../api/accept-encoding.js'
 import { type Position } from '../api/position.js'

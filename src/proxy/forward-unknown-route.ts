@@ -1,6 +1,5 @@
-import { type FetchedResponse, type Inspection } from '../upstreams/monitored-attempts.js'
 import { UnprovenPositionError } from '../upstreams/chain-guard.js'
-import { ImpossibleResponseError } from '../upstreams/upstream-failure.js'
+import { ImpossibleResponseError, type FetchedResponse, type Inspection } from '../upstreams/upstream-failure.js'
 import { describeUnusableChains } from '../chain/describe-chain-mismatch.js'
 import { newAttemptBudget, type UpstreamRequest } from '../upstreams/upstream-request.js'
 import { reportsPruned, type UpstreamResponse } from '../api/upstream-response.js'

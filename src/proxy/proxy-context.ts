@@ -7,12 +7,15 @@ import { type VersionWaitResult, type VersionWaits } from '../chain/version-wait
 import { type UpstreamSoftwareReleases } from '../upstreams/upstream-software-releases.js'
 import { type LowestRecentRequest } from './lowest-recent-request.js'
 import { type Tracker } from '../chain/tracker.js'
-import { type FetchedResponse, type Inspection, type InspectResponse } from '../upstreams/monitored-attempts.js'
+import { type FetchedResponse, type Inspection, type InspectResponse } from '../upstreams/upstream-failure.js'
 import { type ReportedChain } from '../chain/describe-chain-mismatch.js'
 import { type InFlightBytes } from '../upstreams/in-flight-bytes.js'
 import { type UpstreamRequest } from '../upstreams/upstream-request.js'
-import { type UpstreamRequirements } from '../upstreams/ranking.js'
-import { type BackgroundRequirements, type BackgroundResponse } from '../upstreams/background-candidates.js'
+import {
+  type UpstreamRequirements,
+  type BackgroundRequirements,
+  type BackgroundResponse
+} from '../upstreams/ranking.js'
 import { type EndpointName } from '../api/endpoints.js'
 import { type NotStoredReason } from '../api/store-verdict.js'
 import { type AuditSampler, type AuditResult } from './audit-sampler.js'

@@ -2,12 +2,7 @@ import { compareBigInts } from '../api/position.js'
 import { type UpstreamResponse } from '../api/upstream-response.js'
 import { type Upstream } from './upstream.js'
 import { mayStillHave, type UpstreamRequirements } from './ranking.js'
-
-/**
- * Reason why another upstream may do better. `lagging`: behind the served head. `partial`: may omit pruned history.
- * `impossible` responses are never passed on.
- */
-export type Flaw = 'impossible' | 'lagging' | 'pruned' | 'partial' | 'partial_lagging' | 'unhealthy' | 'backing_off'
+import { type Flaw } from './upstream-failure.js'
 
 /** Response that another upstream may improve on. */
 export interface FlawedResponse {

@@ -3,12 +3,12 @@ import { gasEstimateTarget, indexTarget } from '../api/request-targets.js'
 import { releaseInIndex, type UpstreamResponse } from '../api/upstream-response.js'
 import { QuarantinedError, UnprovenPositionError } from './chain-guard.js'
 import {
-  lacksPosition,
   isPollDue,
+  lacksPosition,
   mayPollBesideHanging,
   pollIntervalMs,
-  type PolledUpstream,
-  reachability
+  reachability,
+  type PolledUpstream
 } from './polling-policy.js'
 import { type UpstreamClient } from './upstream-client.js'
 import { UpstreamFailure, isInconclusive } from './upstream-failure.js'

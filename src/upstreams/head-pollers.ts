@@ -47,7 +47,7 @@ export class HeadPollers {
   async waitForEarlier (client: UpstreamClient): Promise<void> {
     const earlier = this.#heads.slice(0, this.#heads.findIndex(({ upstream }) => upstream.client === client))
     await Promise.all(earlier.map(async ({ upstream, poll }) => {
-      if (upstream.isUnknown) await poll.first()
+      if (upstream.state === 'unknown') await poll.first()
     }))
   }
 

@@ -4,6 +4,8 @@ const minSamples = 50
 // Sorting costs much beside a read, and one more sample changes little.
 const recomputeEvery = 25
 
+// Of an upstream that sends no readable Retry-After.
+const defaultBackoffMs = 1000
 const circuitOpensAfterFailures = 5
 // Smoothing factor of the moving average: about the last dozen latencies count.
 const latencyWeight = 0.15
@@ -33,9 +35,11 @@ export class Health {
     return this.#failures >= circuitOpensAfterFailures
   }
 
-  /** False before the first response. */
-  get isUp (): boolean {
-    return this.#hasResponded && !this.#isUnreachable && !this.isCircuitOpen
+  /** State as requests and probes show it; `unknown` before the first response or failure. */
+  get state (): 'unknown' | 'up' | 'backing_off' | 'down' {
+    if (this.#isUnreachable || this.isCircuitOpen) return 'down'
+    if (!this.#hasResponded) return this.#lastFailure === undefined ? 'unknown' : 'down'
+    return this.isBackingOff ? 'backing_off' : 'up'
   }
 
   /** True while it rate limits us. */
@@ -136,4 +140,21 @@ export class LatencyWindow {
     }
     return this.#p95
   }
+}
+
+/**
+ * Reads Retry-After in seconds, or as a date relative to the response's Date because clocks differ (RFC 9110, section
+ * 10.2.3); default 1 s.
+ */
+export function readRetryAfterMs (retryAfter: string | undefined, date: string | undefined): number {
+  const text = retryAfter?.trim() ?? ''
+  if (/^[0-9]{1,9}$/.test(text)) return Number(text) * 1000
+  const [untilMs, sentMs] = [readHttpDateMs(text), readHttpDateMs(date)]
+  return untilMs === undefined || sentMs === undefined ? defaultBackoffMs : Math.max(0, untilMs - sentMs)
+}
+
+// Requires a day name, since Date.parse accepts almost any text.
+function readHttpDateMs (text: string | undefined): number | undefined {
+  const ms = text !== undefined && /^[A-Z][a-z]{2}/.test(text) ? Date.parse(text) : NaN
+  return Number.isNaN(ms) ? undefined : ms
 }

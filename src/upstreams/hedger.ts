@@ -1,7 +1,8 @@
 import { onTimeout } from '../with-timeout.js'
-import { type InspectedResponse, type Inspection } from './monitored-attempts.js'
+import { TokenBucket, type TokenRate } from '../token-bucket.js'
+import { type InspectedResponse, type Inspection } from './upstream-failure.js'
 import { type Upstream } from './upstream.js'
-import { type CancelSignal, CancelSource } from './cancel-signal.js'
+import { type CancelSignal, CancelSource } from './upstream-request.js'
 
 /** Results of a hedge: the second response was used, the first was, or neither was good. */
 export const hedgeResults = ['won', 'lost', 'failed'] as const
@@ -37,19 +38,22 @@ export type StartAttempt<I extends Inspection = Inspection> = (
 
 /** Sends a second request where the first is slower than usual, and uses the first good response. */
 export class Hedger {
-  readonly #bucket: HedgeBucket
+  // Its clock counts reads, each of which earns a share of a hedge.
+  readonly #bucket = new TokenBucket()
+  readonly #rate: TokenRate
+  #reads = 0
   readonly #afterMs: number
   readonly #metrics: HedgeMetrics
 
   constructor ({ share, burst, afterMs }: HedgeOptions, metrics: HedgeMetrics) {
-    this.#bucket = new HedgeBucket(share, burst)
+    this.#rate = { interval: 1 / share, burst }
     this.#afterMs = afterMs
     this.#metrics = metrics
   }
 
-  /** Adds this read's share of a hedge to the bucket. */
+  /** Counts a read, which earns its share of a hedge. */
   earn (): void {
-    this.#bucket.earn()
+    this.#reads++
   }
 
   /** Returns the results in order of completion; the loser is cancelled once a response is good. */
@@ -83,7 +87,7 @@ export class Hedger {
       if (!await takesLongerThan(result, waitMs)) return undefined
       // A busy upstream is slow from load, which a hedge would increase. The request itself does not count.
       const second = upstream.client.limiter.isBusy(1) ? undefined : findSecond()
-      if (second !== undefined && this.#bucket.take()) return second
+      if (second !== undefined && this.#bucket.take(this.#reads, this.#rate) === 0) return second
     }
   }
 }
@@ -137,29 +141,4 @@ export async function resultOf<I extends Inspection> (
 
 function isAccepted ({ attempt }: AttemptResult): boolean {
   return attempt !== undefined && attempt.flaw === undefined
-}
-
-/** Token bucket that caps hedges at a share of reads plus a burst. */
-export class HedgeBucket {
-  readonly #share: number
-  readonly #burst: number
-  #tokens: number
-
-  constructor (share: number, burst: number) {
-    this.#share = share
-    this.#burst = burst
-    this.#tokens = burst
-  }
-
-  /** Adds the share that one read earns. */
-  earn (): void {
-    this.#tokens = Math.min(this.#burst, this.#tokens + this.#share)
-  }
-
-  /** Takes a token where there is one. */
-  take (): boolean {
-    if (this.#tokens < 1) return false
-    this.#tokens--
-    return true
-  }
 }

@@ -1,8 +1,9 @@
 /** Facts about an upstream that decide on its polls. */
 export interface PolledUpstream {
+  readonly state: string
   readonly isUp: boolean
   readonly isVerified: boolean
-  readonly health: { readonly isUp: boolean, readonly isBackingOff: boolean }
+  readonly health: { readonly isBackingOff: boolean }
   readonly windowTracker: { readonly ageMs: number }
 }
 
@@ -58,13 +59,13 @@ export function isPollDue (
  * Polls healthy upstreams for a request that waits. Skips down ones, which have their own polls, rate-limited ones, and
  * busy ones, whose slots belong to reads.
  */
-export function isPolledForWaiters ({ isUp, health }: PolledUpstream, isBusy: boolean): boolean {
-  return isUp && !health.isBackingOff && !isBusy
+export function isPolledForWaiters ({ state }: PolledUpstream, isBusy: boolean): boolean {
+  return state === 'up' && !isBusy
 }
 
 /** Counts an upstream as silent that answers polls without a position; one that limits us or fails is not silent. */
-export function lacksPosition ({ health }: PolledUpstream): boolean {
-  return health.isUp && !health.isBackingOff
+export function lacksPosition ({ state }: PolledUpstream): boolean {
+  return state === 'up'
 }
 
 /** Returns true if a poll may be sent although earlier ones are in flight, because they hang. */

@@ -1,5 +1,8 @@
 import { compareBigInts } from '../api/position.js'
-import { type Health } from './health.js'
+import { type UpstreamResponse } from '../api/upstream-response.js'
+import { type Upstream, type VersionWindow } from './upstream.js'
+
+const usecPerSecond = 1_000_000n
 
 /** Requirements that a request puts on the upstream that serves it. */
 export interface UpstreamRequirements {
@@ -14,33 +17,16 @@ export interface UpstreamRequirements {
   readonly events: 'from' | 'last' | undefined
 }
 
-/** Facts about an upstream that ranking uses. */
-export interface Candidate {
-  readonly health: Pick<Health, 'isHealthy' | 'load'>
-  /** False after an outage until its chain is verified: it may be of another chain. */
-  readonly isVerified: boolean
-  /** True when another request would queue. */
-  readonly isFull?: boolean
-  /** True while an operator keeps it out of service. */
-  readonly isCordoned?: boolean
-  /** 0 if absent; a higher number is a backup. */
-  readonly priority?: number
-  /** 1 if absent. */
-  readonly weight?: number
-  /** Versions that its last stamped response covers; undefined before the first. */
-  readonly window: { readonly oldest: bigint, readonly head: bigint } | undefined
-}
-
 /**
  * Ranks upstreams, except cordoned ones: 1. window covers the version (unknown next), 2. healthy and verified, 3.
  * longest history, 4. head, 5. priority, 6. free slot, 7. lowest load by weight.
  */
-export function rankUpstreams<T extends Candidate> (all: readonly T[], requirements: UpstreamRequirements): T[] {
+export function rankUpstreams (all: readonly Upstream[], requirements: UpstreamRequirements): Upstream[] {
   const { version } = requirements
-  const candidates = all.filter(({ isCordoned = false }) => !isCordoned)
+  const candidates = all.filter(({ isCordoned }) => !isCordoned)
   // Uses the only upstream whatever its state.
   if (candidates.length === 1) return [...candidates]
-  const byRank = (a: T, b: T): number =>
+  const byRank = (a: Upstream, b: Upstream): number =>
     byHealth(a, b) || byHistory(a, b, requirements) || byHead(a, b, requirements) || byPriority(a, b) ||
     byFreeSlot(a, b) || loadByWeight(a) - loadByWeight(b)
   if (version === undefined) return candidates.toSorted(byRank)
@@ -63,15 +49,15 @@ export function rankUpstreams<T extends Candidate> (all: readonly T[], requireme
 }
 
 /** True when the window covers the version, or one of them is unknown. */
-export function mayHaveVersion ({ window }: Candidate, { version }: UpstreamRequirements): boolean {
+export function mayHaveVersion ({ window }: Upstream, { version }: UpstreamRequirements): boolean {
   return version === undefined || window === undefined || covers(window, version)
 }
 
 /** True when its last known window may hold history that the other upstream lacks. */
 export function mayHaveLongerHistory (
-  { window }: Candidate,
+  { window }: Upstream,
   { version }: UpstreamRequirements,
-  other: Candidate
+  other: Upstream
 ): boolean {
   if (window === undefined) return true
   if (version !== undefined) return version >= window.oldest
@@ -79,14 +65,14 @@ export function mayHaveLongerHistory (
 }
 
 /** For the last events, an upstream further ahead may also respond better than one that lacks history. */
-export function mayStillHave (candidate: Candidate, requirements: UpstreamRequirements, other: Candidate): boolean {
+export function mayStillHave (candidate: Upstream, requirements: UpstreamRequirements, other: Upstream): boolean {
   if (mayHaveLongerHistory(candidate, requirements, other)) return true
   return requirements.events === 'last' && candidate.window !== undefined && other.window !== undefined &&
     candidate.window.head > other.window.head
 }
 
 /** Allows a hedge only to an upstream whose response cannot be worse. */
-export function mayHedge (candidate: Candidate, other: Candidate, requirements: UpstreamRequirements): boolean {
+export function mayHedge (candidate: Upstream, other: Upstream, requirements: UpstreamRequirements): boolean {
   const { window } = candidate
   if (window === undefined || !isHealthyAndVerified(candidate) || !mayHaveVersion(candidate, requirements)) return false
   // A slow upstream can answer, so a backup gets no hedge.
@@ -95,42 +81,116 @@ export function mayHedge (candidate: Candidate, other: Candidate, requirements: 
   return (minVersion === undefined || window.head >= minVersion) && byHistory(candidate, other, requirements) <= 0
 }
 
-function covers (window: NonNullable<Candidate['window']>, version: bigint): boolean {
+function covers (window: VersionWindow, version: bigint): boolean {
   return version >= window.oldest && version <= window.head
 }
 
-function byHealth (a: Candidate, b: Candidate): number {
+function byHealth (a: Upstream, b: Upstream): number {
   return Number(isHealthyAndVerified(b)) - Number(isHealthyAndVerified(a))
 }
 
-function isHealthyAndVerified ({ health, isVerified }: Candidate): boolean {
+function isHealthyAndVerified ({ health, isVerified }: Upstream): boolean {
   return health.isHealthy && isVerified
 }
 
-function byPriority (a: Candidate, b: Candidate): number {
-  return (a.priority ?? 0) - (b.priority ?? 0)
+function byPriority (a: Upstream, b: Upstream): number {
+  return a.priority - b.priority
 }
 
-function loadByWeight ({ health, weight = 1 }: Candidate): number {
+function loadByWeight ({ health, weight }: Upstream): number {
   return health.load / weight
 }
 
-function byFreeSlot (a: Candidate, b: Candidate): number {
-  return Number(a.isFull ?? false) - Number(b.isFull ?? false)
+function byFreeSlot (a: Upstream, b: Upstream): number {
+  return Number(a.isFull) - Number(b.isFull)
 }
 
-function byHistory (a: Candidate, b: Candidate, { events }: UpstreamRequirements): number {
+function byHistory (a: Upstream, b: Upstream, { events }: UpstreamRequirements): number {
   return events !== undefined ? compareBigInts(a.window?.oldest ?? 0n, b.window?.oldest ?? 0n) : 0
 }
 
 // Ranks a head at or above the minimum first, then the highest head, then unknown heads.
-function byHead (a: Candidate, b: Candidate, { minVersion }: UpstreamRequirements): number {
+function byHead (a: Upstream, b: Upstream, { minVersion }: UpstreamRequirements): number {
   if (minVersion === undefined) return 0
   const [headA, headB] = [a.window?.head ?? -1n, b.window?.head ?? -1n]
   return headA >= minVersion && headB >= minVersion ? 0 : compareBigInts(headB, headA)
 }
 
-function distanceTo ({ window }: Candidate, version: bigint): bigint {
+function distanceTo ({ window }: Upstream, version: bigint): bigint {
   if (window === undefined) return 0n
   return version > window.head ? version - window.head : window.oldest - version
+}
+
+/** Requirements that a background request puts on its upstream. */
+export interface BackgroundRequirements {
+  /** Version that must be inside the upstream's window. */
+  readonly version: bigint
+  /** Release that the upstream should run. */
+  readonly release: string | undefined
+  /** Allows any release where no candidate runs the requested one. */
+  readonly allowsOtherReleases: boolean
+}
+
+/** Response of a background request, with the name of its upstream. */
+export interface BackgroundResponse {
+  readonly upstream: string
+  readonly response: UpstreamResponse
+}
+
+/**
+ * Finds healthy, verified upstreams with the version and over half of their limits free; those of the release go first.
+ */
+export function backgroundCandidates (
+  upstreams: readonly Upstream[],
+  { version, release, allowsOtherReleases }: BackgroundRequirements
+): Upstream[] {
+  const candidates = upstreams.filter(({ isUp, isVerified, isCordoned, health, window, client }) =>
+    isUp && !isCordoned && isVerified && health.isHealthy && window !== undefined && version >= window.oldest &&
+    version <= window.head &&
+    client.limiter.hasSpareCapacity
+  )
+  const sameRelease = candidates.filter(({ client }) => client.release === release)
+  return sameRelease.length === 0 && allowsOtherReleases ? candidates : sameRelease
+}
+
+/** Ledger time of a head, and the time for which that head has been known. */
+export interface LedgerStamp {
+  readonly timestampUsec: bigint
+  readonly ageMs: number
+}
+
+/**
+ * Returns the ledger time in seconds by which an upstream that is up lags behind the newest one or the served head,
+ * whichever is more; undefined while its position is unknown.
+ */
+export function lagSecondsOf (
+  upstream: Upstream,
+  upstreams: readonly Upstream[],
+  served: LedgerStamp | undefined
+): number | undefined {
+  const own = stampOf(upstream)
+  if (own === undefined) return undefined
+  return Math.max(
+    0,
+    ...[served, ...upstreams.map(stampOf)].map(stamp => {
+      if (stamp === undefined) return 0
+      const behind = Number((stamp.timestampUsec - own.timestampUsec) / usecPerSecond)
+      // Leaves out the time for which it was not asked: the ledger went on meanwhile.
+      return behind - Math.max(0, own.ageMs - stamp.ageMs) / 1000
+    })
+  )
+}
+
+/** True for an upstream that lags by more than `maxLagSeconds`. */
+export function isLagging (
+  upstream: Upstream,
+  upstreams: readonly Upstream[],
+  served: LedgerStamp | undefined
+): boolean {
+  return (lagSecondsOf(upstream, upstreams, served) ?? 0) > upstream.maxLagSeconds
+}
+
+function stampOf ({ isUp, windowTracker }: Upstream): LedgerStamp | undefined {
+  const { stamped, ageMs } = windowTracker
+  return isUp && stamped !== undefined ? { timestampUsec: stamped.position.head.timestampUsec, ageMs } : undefined
 }

@@ -4,10 +4,9 @@ import { onTimeout } from '../with-timeout.js'
 import { UpstreamLimiter, NoSlotError } from './upstream-limiter.js'
 import { ConnectionPool, type UpstreamConnectionOptions } from './connection-pool.js'
 import { UpstreamFailure, isInconclusive } from './upstream-failure.js'
-import { type UpstreamRequest } from './upstream-request.js'
+import { type UpstreamRequest, type CancelSignal } from './upstream-request.js'
 import { type RequestSlot } from './request-slot.js'
 import { type ResponseReceiver } from './response-receiver.js'
-import { type CancelSignal } from './cancel-signal.js'
 
 /** Settings of one upstream. */
 export interface UpstreamClientOptions extends UpstreamConnectionOptions {

@@ -1,6 +1,6 @@
 import { FairQueue } from './fair-queue.js'
 import { RateLimiter, toRateLimit } from './rate-limiter.js'
-import { type CancelSignal } from './cancel-signal.js'
+import { type CancelSignal } from './upstream-request.js'
 import { ClientStreamLimiter } from './client-stream-limiter.js'
 import { RequestSlot } from './request-slot.js'
 

@@ -1,14 +1,5 @@
 import { type Oldest } from '../api/position.js'
-import { type UpstreamResponse } from '../api/upstream-response.js'
-import {
-  MonitoredAttempts,
-  type FetchedResponse,
-  type FetchFrom,
-  type InspectedResponse,
-  type Inspection,
-  type InspectResponse,
-  withSource
-} from './monitored-attempts.js'
+import { reportsUpstreamFault, type UpstreamResponse } from '../api/upstream-response.js'
 import {
   chooseBest,
   discardBodies,
@@ -19,16 +10,30 @@ import {
   mayDoBetter
 } from './best-response.js'
 import { type Hedger, resultOf } from './hedger.js'
+import {
+  backgroundCandidates,
+  type BackgroundRequirements,
+  type BackgroundResponse,
+  mayHaveLongerHistory,
+  mayHaveVersion,
+  mayHedge,
+  rankUpstreams,
+  type UpstreamRequirements
+} from './ranking.js'
 import { type Upstream } from './upstream.js'
-import { chooseFetchError, UpstreamFailure, isLocalFailure } from './upstream-failure.js'
-import { type AttemptBudget, newAttemptBudget, type UpstreamRequest } from './upstream-request.js'
-import { rankUpstreams, mayHedge, mayHaveVersion, mayHaveLongerHistory, type UpstreamRequirements } from './ranking.js'
-import { type BackgroundRequirements, backgroundCandidates, type BackgroundResponse } from './background-candidates.js'
-import { type CancelSignal } from './cancel-signal.js'
+import {
+  chooseFetchError,
+  isLocalFailure,
+  UpstreamFailure,
+  type FetchedResponse,
+  type InspectedResponse,
+  type Inspection,
+  type InspectResponse
+} from './upstream-failure.js'
+import { type AttemptBudget, type CancelSignal, newAttemptBudget, type UpstreamRequest } from './upstream-request.js'
 
-/** Clock and callbacks of an upstream pool. */
+/** Callbacks of an upstream pool. */
 export interface UpstreamPoolOptions {
-  readonly wallClockMs: () => number
   /** Reports the oldest version of all upstreams that are up, after every attempt. */
   onOldest(oldest: Oldest): void
   /** Runs when every upstream is quarantined; resolves when it is known whether a quarantine ended. */
@@ -49,15 +54,11 @@ export class UpstreamPool {
   // Sends a second request when the first upstream is slow; undefined turns hedging off.
   #hedger: Hedger | undefined
   readonly #options: UpstreamPoolOptions
-  readonly #attempts: MonitoredAttempts
   #backgroundFetches = 0
 
   /** Starts empty: upstreams verify their chain against others of the pool, so the pool exists first. */
   constructor (options: UpstreamPoolOptions) {
     this.#options = options
-    this.#attempts = new MonitoredAttempts(options.wallClockMs, () => {
-      this.#publishOldest()
-    })
   }
 
   /** Lists every upstream in the order of the configuration. */
@@ -85,7 +86,7 @@ export class UpstreamPool {
     return this.#fetchWithFailover(
       requirements,
       request.attempts,
-      (upstream, timeoutMs, signal) => this.#attempts.fetch(upstream, request, inspect, timeoutMs, signal),
+      (upstream, timeoutMs, signal) => upstream.fetch(request, inspect, timeoutMs, signal),
       hedger
     )
   }
@@ -99,9 +100,7 @@ export class UpstreamPool {
     inspect: InspectResponse<I>,
     signal: AbortSignal
   ): Promise<FetchedResponse<I>> {
-    const forwardTo: FetchFrom = (upstream, timeoutMs) => upstream.forward(request, signal, timeoutMs)
-    const runAttempt: RunAttempt<I> = (upstream, timeoutMs) =>
-      this.#attempts.run(upstream, inspect, timeoutMs, forwardTo, request.span)
+    const runAttempt: RunAttempt<I> = (upstream, timeoutMs) => upstream.forward(request, inspect, signal, timeoutMs)
     return request.isIdempotent
       ? await this.#fetchWithFailover(requirements, request.attempts, runAttempt, undefined, signal)
       : await this.#fetchOnce(requirements, runAttempt)
@@ -118,8 +117,8 @@ export class UpstreamPool {
   ): Promise<BackgroundResponse | undefined> {
     const candidates = backgroundCandidates(this.#upstreams, backgroundRequirements)
     const upstream = candidates[this.#backgroundFetches++ % candidates.length]
-    const attempt = upstream &&
-      await this.#attempts.fetch(upstream, request, inspect, undefined, undefined).catch(() => undefined)
+    const attempt = await upstream?.fetch(request, inspect).catch(() => undefined)
+    this.#publishOldest()
     if (upstream === undefined || attempt === undefined) return undefined
     if (attempt.flaw === undefined) return { upstream: upstream.client.name, response: attempt.response }
     attempt.response.rest?.destroy()
@@ -127,19 +126,33 @@ export class UpstreamPool {
   }
 
   /**
-   * Fetches for work beside reads, whose failures do not count toward the circuit of reads; undefined where no upstream
-   * responds.
+   * Fetches for work beside reads from one healthy upstream after another; returns the last fault, or undefined where
+   * none responds.
    */
   async fetchAside (
     request: UpstreamRequest,
     requirements: UpstreamRequirements
   ): Promise<UpstreamResponse | undefined> {
-    return await this.#attempts.fetchAside(rankUpstreams(this.#eligible, requirements), request)
+    let fault: UpstreamResponse | undefined
+    for (const upstream of rankUpstreams(this.#eligible, requirements)) {
+      if (!upstream.health.isHealthy) continue
+      const response = await upstream.fetchAside(request)
+      this.#publishOldest()
+      if (response === undefined) continue
+      fault?.rest?.destroy()
+      if (!reportsUpstreamFault(response)) return response
+      fault = response
+    }
+    return fault
   }
 
   /** Probes one upstream, quarantined or not; the result updates its health. */
   async probe (upstream: Upstream, request: UpstreamRequest): Promise<UpstreamResponse> {
-    return await this.#attempts.probe(upstream, request)
+    try {
+      return await upstream.probe(request)
+    } finally {
+      this.#publishOldest()
+    }
   }
 
   /**
@@ -185,11 +198,14 @@ export class UpstreamPool {
   ): Promise<FetchedResponse<I>> {
     if (this.#eligible.length === 0) await this.#options.onAllQuarantined()
     const [first] = rankUpstreams(this.#eligible, requirements)
-    const attempt = first && await runAttempt(first, undefined)
+    const { attempt, error } = first === undefined
+      ? { attempt: undefined, error: new UpstreamFailure('every upstream', 'unreachable', undefined) }
+      : await resultOf(first, runAttempt(first, undefined))
+    this.#publishOldest()
     if (first !== undefined && attempt !== undefined && attempt.flaw !== 'impossible') {
       return withSource(attempt, first, 1)
     }
-    throw chooseFetchError(attempt?.inspection, new UpstreamFailure('every upstream', 'unreachable', undefined))
+    throw chooseFetchError(attempt?.inspection, error)
   }
 
   async #fetchWithFailover<I extends Inspection> (
@@ -232,6 +248,7 @@ export class UpstreamPool {
           () => remaining().find(other => hasCapacity(other) && mayHedge(other, upstream, requirements)),
           startAttempt
         )
+      this.#publishOldest()
       for (const { upstream: one, attempt, error } of results) {
         if (attempt === undefined) failures.push(error)
         else if (attempt.flaw === undefined) {
@@ -290,10 +307,20 @@ export class UpstreamPool {
 
 // Selects upstreams worth halving the timeout for; waiting for one that is down would only waste the time.
 function isPromising (upstream: Upstream, requirements: UpstreamRequirements): boolean {
-  return (upstream.isUp || upstream.isUnknown) && upstream.health.isHealthy && mayHaveVersion(upstream, requirements)
+  return (upstream.isUp || upstream.state === 'unknown') && upstream.health.isHealthy &&
+    mayHaveVersion(upstream, requirements)
 }
 
 // A hedge goes only to an upstream below half of its limits and with an empty queue.
 function hasCapacity ({ isUp, client: { limiter } }: Upstream): boolean {
   return isUp && !limiter.isBusy()
+}
+
+/** Adds to a response who sent it, for the access log. */
+function withSource<I extends Inspection> (
+  { response, inspection }: FetchedResponse<I>,
+  { client }: Upstream,
+  attempts: number
+): FetchedResponse<I> {
+  return { response: { ...response, source: { upstream: client.name, attempts } }, inspection }
 }

@@ -1,14 +1,32 @@
 import { type ResponsePosition } from '../api/position.js'
-import { type UpstreamResponse, reportsUpstreamFault } from '../api/upstream-response.js'
+import { headerOf, reportsUpstreamFault, type UpstreamResponse } from '../api/upstream-response.js'
 import { withTimeout } from '../with-timeout.js'
-import { Health } from './health.js'
-import { UpstreamFailure } from './upstream-failure.js'
-import { type UpstreamClient } from './upstream-client.js'
-import { type UpstreamRequest } from './upstream-request.js'
-import { type Candidate } from './ranking.js'
-import { WindowTracker } from './window-tracker.js'
-import { type CancelSignal } from './cancel-signal.js'
 import { type ChainGuard, type QuarantineReason, UnprovenPositionError } from './chain-guard.js'
+import { Health, readRetryAfterMs } from './health.js'
+import { pollTimeoutMs } from './polling-policy.js'
+import { type UpstreamClient } from './upstream-client.js'
+import {
+  type FailureReason,
+  isInconclusive,
+  UpstreamFailure,
+  flawOf,
+  type InspectedResponse,
+  type Inspection,
+  type InspectResponse
+} from './upstream-failure.js'
+import { type CancelSignal, type UpstreamRequest } from './upstream-request.js'
+
+/** Closed list of upstream states, as in /status.json and the label `state` of varve_upstream_state. */
+export const upstreamStates = ['unknown', 'up', 'backing_off', 'down', 'quarantined'] as const
+
+/** One state of the closed list. */
+export type UpstreamState = typeof upstreamStates[number]
+
+/** Versions that an upstream has, first and last. */
+export interface VersionWindow {
+  readonly oldest: bigint
+  readonly head: bigint
+}
 
 /** Settings that decide which reads an upstream gets. */
 export interface RankingSettings {
@@ -22,29 +40,80 @@ export interface RankingSettings {
   readonly isCordoned: () => boolean
 }
 
-/** One configured upstream: its health, its window of history, and the guard of its chain. */
-export class Upstream implements Candidate {
+// Reasons that concern the whole upstream, not one read.
+const unreachableReasons = new Set<FailureReason>(['refused', 'unreachable', 'unresolved'])
+
+/**
+ * Purpose of a request. Only a `read` ranks the upstream by its latency; a `write` is not sent again, so its response
+ * is used without a position that is not proven; a `probe` may lack a position.
+ */
+type Purpose = 'read' | 'other' | 'write' | 'probe'
+
+/** One configured upstream: connections, health, window of history, and the guard of its chain. */
+export class Upstream {
   readonly client: UpstreamClient
   readonly health: Health
   readonly windowTracker: WindowTracker
-  readonly maxLagSeconds: number
-  readonly priority: number
-  readonly weight: number
-  readonly #isCordoned: () => boolean
+  readonly #ranking: RankingSettings
   readonly #guard: ChainGuard
   readonly #now: () => number
   #isSilent = false
+  #hasProbed = false
+  #isRetrying = false
+  // Last read that was sent before the circuit opened.
+  #lastRead: UpstreamRequest | undefined
 
-  constructor (client: UpstreamClient, guard: ChainGuard, now: () => number, ranking: Partial<RankingSettings> = {}) {
-    this.maxLagSeconds = ranking.maxLagSeconds ?? Infinity
-    this.priority = ranking.priority ?? 0
-    this.weight = ranking.weight ?? 1
-    this.#isCordoned = ranking.isCordoned ?? (() => false)
+  constructor (client: UpstreamClient, guard: ChainGuard, now: () => number, ranking: RankingSettings) {
     this.client = client
+    this.#ranking = ranking
     this.#guard = guard
     this.#now = now
     this.health = new Health(now)
     this.windowTracker = new WindowTracker(now)
+  }
+
+  get maxLagSeconds (): number {
+    return this.#ranking.maxLagSeconds
+  }
+
+  get priority (): number {
+    return this.#ranking.priority
+  }
+
+  get weight (): number {
+    return this.#ranking.weight
+  }
+
+  /** True while an operator keeps it out of service: it is polled, and gets no reads. */
+  get isCordoned (): boolean {
+    return this.#ranking.isCordoned()
+  }
+
+  /** The one state, from which everything that names or counts upstreams is derived. */
+  get state (): UpstreamState {
+    if (this.#isQuarantined) return 'quarantined'
+    return this.#isSilent ? 'down' : this.health.state
+  }
+
+  /** Reason of a state other than `up` and `unknown`. */
+  get stateReason (): string | undefined {
+    switch (this.state) {
+      case 'quarantined':
+        return this.quarantineReason
+      case 'down':
+        return this.health.lastFailure ?? 'no position headers'
+      case 'backing_off':
+        return 'status 429'
+      case 'up':
+      case 'unknown':
+        return undefined
+    }
+  }
+
+  /** True when it responds, sends position headers, and is not quarantined. */
+  get isUp (): boolean {
+    const { state } = this
+    return state === 'up' || state === 'backing_off'
   }
 
   /** True once its chain was verified, until it fails, loses a connection, or the chain is reset. */
@@ -52,17 +121,13 @@ export class Upstream implements Candidate {
     return this.#guard.isVerified
   }
 
-  /** True while an operator keeps it out of service: it is polled, and gets no reads. */
-  get isCordoned (): boolean {
-    return this.#isCordoned()
-  }
-
+  /** True when another request would queue. */
   get isFull (): boolean {
     return this.client.limiter.isFull
   }
 
   /** First and last version that it has, as last stamped; undefined before the first stamp and while quarantined. */
-  get window (): Candidate['window'] {
+  get window (): VersionWindow | undefined {
     return this.#isQuarantined ? undefined : this.windowTracker.window
   }
 
@@ -76,57 +141,57 @@ export class Upstream implements Candidate {
     return this.#guard.quarantinedChainId
   }
 
-  /** True when its last stamp belongs to our chain. */
-  get isOnChain (): boolean {
-    return this.windowTracker.stamped !== undefined && !this.#isQuarantined
-  }
-
-  /** True when it responds, sends position headers, and is not quarantined. */
-  get isUp (): boolean {
-    return this.health.isUp && !this.#isSilent && !this.#isQuarantined
-  }
-
-  /** True before its first response and first failure. */
-  get isUnknown (): boolean {
-    return !this.health.isUp && !this.#isSilent && this.health.lastFailure === undefined
-  }
-
-  /**
-   * Fetches; verifies the chain before the response is used, and throws QuarantinedError for another chain (law 7:
-   * chains never mix).
-   */
-  async fetch (
+  /** Fetches a read, and remembers it for a retry once the circuit is open. */
+  fetch<I extends Inspection> (
     request: UpstreamRequest,
+    inspect: InspectResponse<I>,
     timeoutMs = this.client.timeoutMs,
     signal?: CancelSignal
-  ): Promise<UpstreamResponse> {
-    return this.#requireVerified(
-      await this.#verifyAndLearn(this.client.fetch(request, timeoutMs, signal), timeoutMs, true)
+  ): Promise<InspectedResponse<I>> {
+    if (!this.health.isCircuitOpen) this.#lastRead = request
+    return this.#trace(
+      request,
+      signal?.isHedge === true,
+      () => this.#record(this.#use(this.client.fetch(request, timeoutMs, signal), timeoutMs, 'read'), inspect)
     )
-  }
-
-  /** Fetches for work beside reads, whose latency ranks no upstream. */
-  async fetchAside (request: UpstreamRequest): Promise<UpstreamResponse> {
-    const { timeoutMs } = this.client
-    return this.#requireVerified(await this.#verifyAndLearn(this.client.fetch(request, timeoutMs), timeoutMs))
   }
 
   /** Fetches with the body streamed. */
-  async forward (
+  forward<I extends Inspection> (
     request: UpstreamRequest,
-    signal: AbortSignal,
+    inspect: InspectResponse<I>,
+    signal: CancelSignal,
     timeoutMs = this.client.timeoutMs
-  ): Promise<UpstreamResponse> {
-    const pending = this.client.forward(request, signal, timeoutMs)
-    return this.#requireVerified(
-      // A request that may have written is not sent again, so its response is used without a position.
-      await this.#verifyAndLearn(pending, timeoutMs, false, !request.isIdempotent)
+  ): Promise<InspectedResponse<I>> {
+    const purpose = request.isIdempotent ? 'other' : 'write'
+    return this.#trace(
+      request,
+      false,
+      () => this.#record(this.#use(this.client.forward(request, signal, timeoutMs), timeoutMs, purpose), inspect)
     )
   }
 
-  /** Probes its own state; a response without position headers is accepted. */
-  async probe (request: UpstreamRequest, timeoutMs: number): Promise<UpstreamResponse> {
-    return await this.#verifyAndLearn(this.client.probe(request, timeoutMs), timeoutMs)
+  /**
+   * Fetches for work beside reads; undefined where no response came. Failures say nothing about the circuit of reads; a
+   * 429 concerns every request.
+   */
+  async fetchAside (request: UpstreamRequest): Promise<UpstreamResponse | undefined> {
+    const { timeoutMs } = this.client
+    const response = await this.#use(this.client.fetch(request, timeoutMs), timeoutMs, 'other').catch(() => undefined)
+    if (response?.status === 429) this.#backOff(response)
+    return response
+  }
+
+  /** Probes its own state; success with an open circuit also retries the last read sent before it opened. */
+  async probe (request: UpstreamRequest): Promise<UpstreamResponse> {
+    const timeoutMs = pollTimeoutMs(this.client.timeoutMs, !this.#hasProbed)
+    this.#hasProbed = true
+    const { response } = await this.#record(
+      this.#use(this.client.probe(request, timeoutMs), timeoutMs, 'probe'),
+      undefined
+    )
+    if (this.health.isCircuitOpen) this.#retryLastRead().catch(() => {})
+    return response
   }
 
   /** Records a poll that was answered without position headers; it counts as down until the next stamp. */
@@ -159,14 +224,87 @@ export class Upstream implements Candidate {
     return this.#guard.quarantineReason !== undefined
   }
 
-  async #verifyAndLearn (
+  /** Runs an attempt within a span of a traced request; others cost nothing. */
+  #trace<I extends Inspection> (
+    { span }: UpstreamRequest,
+    isHedge: boolean,
+    run: () => Promise<InspectedResponse<I>>
+  ): Promise<InspectedResponse<I>> {
+    if (span === undefined) return run()
+    return span.child(isHedge ? 'hedge' : 'attempt', { 'varve.upstream': this.client.name }, 'client').run(
+      run,
+      ({ response, flaw }) => ({ 'http.response.status_code': response.status, 'varve.flaw': flaw })
+    )
+  }
+
+  /** Judges a response, and records its result in the health; a probe is not inspected. */
+  async #record<I extends Inspection> (
     pending: Promise<UpstreamResponse>,
-    timeoutMs: number,
-    isRead = false,
-    mayDropPosition = false
-  ): Promise<UpstreamResponse> {
+    inspect: InspectResponse<I> | undefined
+  ): Promise<InspectedResponse<I>> {
+    const { health } = this
+    health.recordStart()
+    try {
+      const response = await pending
+      const inspection = response.status === 429 ? undefined : inspect?.(response)
+      const flaw = flawOf(response, inspection)
+      switch (flaw) {
+        case 'backing_off':
+          this.#backOff(response)
+          break
+        case 'unhealthy':
+          health.recordFailure(`status ${response.status}`, inspect === undefined)
+          break
+        case 'impossible':
+          health.recordFailure('impossible response')
+          response.rest?.destroy()
+          break
+        case 'lagging':
+        case 'pruned':
+        case 'partial':
+        case 'partial_lagging':
+        case undefined:
+          if (inspect === undefined) health.recordProbeSuccess()
+          else health.recordSuccess()
+      }
+      return { response, flaw, inspection }
+    } catch (error) {
+      if (error instanceof UpstreamFailure && !isInconclusive(error)) {
+        health.recordFailure(error.description, inspect === undefined || unreachableReasons.has(error.reason))
+      }
+      throw error
+    } finally {
+      health.recordEnd()
+    }
+  }
+
+  #backOff (response: UpstreamResponse): void {
+    this.health.backOff(readRetryAfterMs(headerOf(response, 'retry-after'), headerOf(response, 'date')))
+  }
+
+  /** Probes may succeed while reads fail; only a read that succeeds closes the circuit then. */
+  async #retryLastRead (): Promise<void> {
+    if (this.#lastRead === undefined || this.#isRetrying) return
+    this.#isRetrying = true
+    try {
+      const timeoutMs = pollTimeoutMs(this.client.timeoutMs)
+      const request = { ...this.#lastRead, isProbe: true }
+      const response = await this.#use(this.client.fetch(request, timeoutMs), timeoutMs, 'read')
+      response.rest?.destroy()
+      if (!reportsUpstreamFault(response) && response.stamped !== undefined) this.health.recordSuccess()
+    } finally {
+      this.#isRetrying = false
+    }
+  }
+
+  /**
+   * Awaits a response and learns its latency and position; verifies the chain before the response is used, and throws
+   * QuarantinedError for another chain (law 7: chains never mix).
+   */
+  async #use (pending: Promise<UpstreamResponse>, timeoutMs: number, purpose: Purpose): Promise<UpstreamResponse> {
     const now = this.#now
     const startedMs = now()
+    const isRead = purpose === 'read'
     let response: UpstreamResponse
     try {
       response = await pending
@@ -191,19 +329,16 @@ export class Upstream implements Candidate {
         this.#learn(response.stamped)
       }
       this.#guard.rejectIfQuarantined()
-      return response
     } catch (error) {
-      if (mayDropPosition && error instanceof UnprovenPositionError) return { ...response, stamped: undefined }
-      response.rest?.destroy()
-      throw error
+      if (purpose !== 'write' || !(error instanceof UnprovenPositionError)) {
+        response.rest?.destroy()
+        throw error
+      }
+      response = { ...response, stamped: undefined }
     }
-  }
-
-  // Rejects a response without position headers from an unverified upstream: it may be of any chain (law 7: chains
-  // never mix).
-  #requireVerified (response: UpstreamResponse): UpstreamResponse {
-    const isStamped = response.stamped !== undefined
-    if (isStamped || this.#guard.acceptsUnstamped || reportsUpstreamFault(response)) return response
+    // An unverified upstream's response without position headers may be of any chain (law 7: chains never mix).
+    const mayBeUnstamped = purpose === 'probe' || this.#guard.acceptsUnstamped || reportsUpstreamFault(response)
+    if (response.stamped !== undefined || mayBeUnstamped) return response
     response.rest?.destroy()
     throw new UpstreamFailure(this.client.name, 'invalid_response', undefined)
   }
@@ -218,5 +353,75 @@ export class Upstream implements Candidate {
     if (this.#isQuarantined) return
     this.#isSilent = false
     this.windowTracker.learn(stamped)
+  }
+}
+
+/** Tracks the window of history that an upstream stamps on its responses; only responses of our chain are learned. */
+export class WindowTracker {
+  readonly #now: () => number
+  #stamped: ResponsePosition | undefined
+  #window: VersionWindow | undefined
+  #highestVersion = -1n
+  #learnedAtMs = -Infinity
+
+  constructor (now: () => number) {
+    this.#now = now
+  }
+
+  /** Last stamped position; undefined before the first and after a chain reset. */
+  get stamped (): ResponsePosition | undefined {
+    return this.#stamped
+  }
+
+  /** First and last version that it has. */
+  get window (): VersionWindow | undefined {
+    return this.#window
+  }
+
+  /** Highest version ever stamped; several nodes behind one address may be behind it. */
+  get highestVersion (): bigint {
+    return this.#highestVersion
+  }
+
+  /** Time since the last stamp. */
+  get ageMs (): number {
+    return this.#now() - this.#learnedAtMs
+  }
+
+  learn (stamped: ResponsePosition): void {
+    const { head, oldest } = stamped.position
+    this.#stamped = stamped
+    this.#learnedAtMs = this.#now()
+    this.#window = { oldest: oldest.version, head: head.version }
+    if (head.version > this.#highestVersion) this.#highestVersion = head.version
+  }
+
+  /** Drops everything learned, which belongs to the previous chain. */
+  clear (): void {
+    this.#stamped = undefined
+    this.#window = undefined
+    this.#highestVersion = -1n
+  }
+}
+
+/** Upstreams that an operator took out of service, by name; a reload keeps them, a restart does not. */
+export class Cordons {
+  readonly #names: Set<string>
+
+  constructor (names: readonly string[] = []) {
+    this.#names = new Set(names)
+  }
+
+  get names (): readonly string[] {
+    return [...this.#names]
+  }
+
+  has (name: string): boolean {
+    return this.#names.has(name)
+  }
+
+  set (name: string, isCordoned: boolean): void {
+    if (isCordoned) this.#names.add(name)
+    else this.#names.delete(name)
   }
 }

@@ -6,7 +6,7 @@ import { referenceReadersOf, ChainVerifier } from '../../src/chain/chain-verifie
 import { Generations } from '../../src/chain/generations.js'
 import { Tracker } from '../../src/chain/tracker.js'
 import { configSchema } from '../../src/config/schema.js'
-import { Cordons } from '../../src/upstreams/cordons.js'
+import { Cordons } from '../../src/upstreams/upstream.js'
 import { InFlightBytes } from '../../src/upstreams/in-flight-bytes.js'
 import { UpstreamSoftwareReleases } from '../../src/upstreams/upstream-software-releases.js'
 import { UpstreamPool } from '../../src/upstreams/upstream-pool.js'
@@ -23,7 +23,7 @@ t.test('a release is published when it changes, and recorded with every poll', a
   const now = (): number => clock.ms
   const events = new EventBus()
   const tracker = new Tracker(undefined, now, events.chain)
-  const pool = new UpstreamPool({ wallClockMs: Date.now, onOldest: () => {}, onAllQuarantined: async () => {} })
+  const pool = new UpstreamPool({ onOldest: () => {}, onAllQuarantined: async () => {} })
   const generations = new Generations({
     tracker,
     registry: undefined,

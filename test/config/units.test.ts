@@ -65,7 +65,7 @@ t.test('an unknown key is answered with the one that it may mean, here or elsewh
     ['colour: red', /downstream$/],
     [
       'mode: observe',
-      /:1:1: mode: this release has no observe mode: remove the key, and set audit\.share .*latest reads$/
+      /:1:1: mode: removed: delete the line; audit\.share .*latest reads$/
     ]
   ]
   for (const [text, message] of cases) t.throws(() => load(t, text), { message }, text)

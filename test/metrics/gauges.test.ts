@@ -1,5 +1,5 @@
 import t from 'tap'
-import { upstreamStates } from '../../src/upstreams/upstream-state.js'
+import { upstreamStates } from '../../src/upstreams/upstream.js'
 import { startSandboxNode } from '../support/replicas.js'
 import { scrape } from '../support/scrape.js'
 import { startStubUpstream } from '../support/stub-upstream.js'

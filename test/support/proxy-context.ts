@@ -55,10 +55,11 @@ export function contextAt (t: Test, url: string, clock = { ms: 0 }): { context: 
     isSameChain: async () => true,
     hasPeers: () => false
   }
-  const upstream = new Upstream(client, new Quarantine(client, verification, () => clock.ms), () => clock.ms)
+  const quarantine = new Quarantine(client, verification, () => clock.ms)
+  const ranking = { maxLagSeconds: Infinity, priority: 0, weight: 1, isCordoned: () => false }
+  const upstream = new Upstream(client, quarantine, () => clock.ms, ranking)
   const releases = new UpstreamSoftwareReleases(() => clock.ms, () => upstream.isUp)
   const upstreamPool = new UpstreamPool({
-    wallClockMs: () => Date.now(),
     onOldest: nothing,
     onAllQuarantined: async () => {}
   })
@@ -69,7 +70,7 @@ export function contextAt (t: Test, url: string, clock = { ms: 0 }): { context: 
   }
   const poll = new HeadPoller({
     upstream,
-    fetch: async request => await upstream.fetch(request),
+    fetch: async request => await upstream.probe(request),
     heads: tracker,
     pollMs: 1000,
     now: () => 0,

@@ -1,6 +1,5 @@
 import t, { type Test } from 'tap'
 import { type Config, configSchema } from '../../src/config/schema.js'
-import { rankUpstreams } from '../../src/upstreams/ranking.js'
 import { startSandbox, type Sandbox, type SandboxOptions } from '#sandbox'
 import { sendRequest } from '../support/client.js'
 import { until } from '../support/until.js'
@@ -58,13 +57,6 @@ async function readAll (varve: TestVarve, from: number): Promise<number[]> {
     )
   )
 }
-
-t.test('a cordoned candidate is never ranked, not even alone', async t => {
-  const candidate = { health: { isHealthy: true, load: 0 }, isVerified: true, window: { oldest: 0n, head: 9n } }
-  const anything = { version: undefined, minVersion: undefined, events: undefined }
-  t.same(rankUpstreams([{ ...candidate, isCordoned: true }], anything), [])
-  t.equal(rankUpstreams([{ ...candidate, isCordoned: true }, candidate], anything).length, 1)
-})
 
 t.test('a cordoned upstream gets no reads until it is uncordoned, and status and readiness name it', async t => {
   const [a, b] = [await startNode(t), await startNode(t)]

@@ -9,17 +9,13 @@ import { type RequestListener } from 'node:http'
 
 /** Returns a healthy, verified upstream whose position has the given age. */
 function upstreamWith (ageMs: () => number): HeadPollOptions['upstream'] {
-  return {
-    isUp: true,
-    isVerified: true,
-    health: { isUp: true, isBackingOff: false },
-    windowTracker: {
-      get ageMs () {
-        return ageMs()
-      }
-    },
-    markSilent: () => {}
+  const windowTracker = {
+    get ageMs () {
+      return ageMs()
+    }
   }
+  const health = { isBackingOff: false }
+  return { state: 'up', isUp: true, isVerified: true, health, windowTracker, markSilent: () => {} }
 }
 
 async function polled (

@@ -1,96 +1,157 @@
 import t from 'tap'
-import { type Candidate, mayHedge, rankUpstreams, type UpstreamRequirements } from '../../src/upstreams/ranking.js'
+import { readPosition } from '../../src/api/position.js'
+import { chooseBest, type FlawedResponse } from '../../src/upstreams/best-response.js'
+import { type Flaw } from '../../src/upstreams/upstream-failure.js'
+import { rankUpstreams, type UpstreamRequirements } from '../../src/upstreams/ranking.js'
+import { type Upstream } from '../../src/upstreams/upstream.js'
 import { configSchema } from '../../src/config/schema.js'
 import { startSandbox } from '#sandbox'
 import { sendRequest } from '../support/client.js'
+import { stamps } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 import { varveAt } from '../support/varve.js'
 
-interface NamedCandidate extends Candidate {
-  readonly name: string
+interface Ranked {
+  readonly isHealthy?: boolean
+  readonly load?: number
+  readonly isVerified?: boolean
+  readonly isFull?: boolean
+  readonly priority?: number
+  readonly weight?: number
 }
 
-const candidate = (
-  name: string,
-  window: [oldest: bigint, head: bigint] | undefined,
-  { isHealthy = true, load = 0, isVerified = true, isFull = false, priority = 0, weight = 1 } = {}
-): NamedCandidate => ({
-  name,
-  window: window && { oldest: window[0], head: window[1] },
-  health: { isHealthy, load },
-  isVerified,
-  isFull,
-  priority,
-  weight
-})
-
 const anything: UpstreamRequirements = { version: undefined, minVersion: undefined, events: undefined }
-const rankedNames = (candidates: NamedCandidate[], route: Partial<UpstreamRequirements>): string[] =>
-  rankUpstreams(candidates, { ...anything, ...route }).map(({ name }) => name)
 
-t.test('if no window covers the version, the nearest upstream ranks first and the others follow', async t => {
-  const candidates = [candidate('lagging', [0n, 900n]), candidate('ahead', [500n, 1000n])]
-  t.same(rankedNames(candidates, { version: 1001n }), ['ahead', 'lagging'])
-  t.same(rankedNames([candidate('short', [500n, 1000n]), candidate('long', [100n, 1000n])], { version: 5n }), [
-    'long',
-    'short'
-  ])
-  t.same(rankedNames([], { version: 5n }), [])
-})
+/** Returns an upstream as ranking sees it; its window is `oldest-head`, or unknown. */
+function candidate (name: string, window: string, { isHealthy = true, load = 0, ...change }: Ranked = {}): Upstream {
+  const [oldest = '', head = ''] = window.split('-')
+  return {
+    client: { name },
+    window: window === 'unknown' ? undefined : { oldest: BigInt(oldest), head: BigInt(head) },
+    health: { isHealthy, load },
+    isVerified: true,
+    isCordoned: false,
+    isFull: false,
+    priority: 0,
+    weight: 1,
+    ...change
+  } as unknown as Upstream
+}
 
-t.test('upstreams rank by health, then verification, then load', async t => {
-  const candidates = [
-    candidate('unhealthy', [0n, 9n], { isHealthy: false }),
-    candidate('busy', [0n, 9n], { load: 5 }),
-    candidate('idle', [0n, 9n], { load: 1 })
+const ranked = (candidates: readonly Upstream[], requirements: Partial<UpstreamRequirements>): string =>
+  rankUpstreams(candidates, { ...anything, ...requirements }).map(({ client }) => client.name).join(' ')
+
+t.test('upstreams rank by window, health, history, head, priority, free slot and load', async t => {
+  const busy = candidate('busy', '0-9', { load: 5 })
+  const idle = candidate('idle', '0-9', { load: 1 })
+  const ill = candidate('ill', '0-9', { isHealthy: false })
+  const backup = candidate('backup', '0-9', { priority: 1 })
+  const main = candidate('main', '0-9', { load: 100, isFull: true })
+  const cases: Array<[why: string, Upstream[], Partial<UpstreamRequirements>, string]> = [
+    ['none', [], { version: 5n }, ''],
+    ['load', [ill, busy, idle], {}, 'idle busy ill'],
+    ['load among those with the version', [ill, busy, idle], { version: 5n }, 'idle busy ill'],
+    ['verified first', [candidate('unverified', '0-9', { isVerified: false }), ill, busy], {}, 'busy unverified ill'],
+    ['window', [candidate('unknown', 'unknown'), candidate('pruned', '6-9'), busy], { version: 5n }, 'busy unknown'],
+    [
+      'the furthest for a version ahead of all',
+      [candidate('lagging', '0-900'), candidate('ahead', '5-1000')],
+      { version: 1001n },
+      'ahead lagging'
+    ],
+    [
+      'the longest for a pruned one',
+      [candidate('short', '7-9'), candidate('long', '6-9')],
+      { version: 5n },
+      'long short'
+    ],
+    [
+      'free slot',
+      [candidate('full', '0-9', { isFull: true }), candidate('slow', '0-9', { load: 99 })],
+      {},
+      'slow full'
+    ],
+    ['head', [candidate('low', '0-8'), candidate('full', '0-9', { isFull: true })], { minVersion: 9n }, 'full low'],
+    ['priority', [backup, main], { version: 5n }, 'main backup'],
+    ['health before priority', [candidate('main', '0-9', { isHealthy: false }), backup], {}, 'backup main'],
+    ['version before priority', [candidate('main', '6-9'), backup], { version: 5n }, 'backup'],
+    ['history before priority', [candidate('main', '6-9'), backup], { events: 'from' }, 'backup main'],
+    ['head before priority', [candidate('main', '0-8'), backup], { minVersion: 9n }, 'backup main']
   ]
-  t.same(rankedNames(candidates, {}), ['idle', 'busy', 'unhealthy'])
-  t.same(rankedNames([candidate('unverified', [0n, 9n], { isVerified: false }), ...candidates], {}), [
-    'idle',
-    'busy',
-    'unverified',
-    'unhealthy'
-  ])
-  t.same(rankedNames(candidates, { version: 5n }), ['idle', 'busy', 'unhealthy'])
-})
-
-t.test('a free slot ranks before a low load, but not before a window that reaches minVersion', async t => {
-  const candidates = [candidate('full', [0n, 1000n], { isFull: true }), candidate('slow', [0n, 900n], { load: 99 })]
-  t.same(rankedNames(candidates, { version: 5n }), ['slow', 'full'])
-  t.same(rankedNames(candidates, { minVersion: 1000n }), ['full', 'slow'])
-})
-
-t.test('a higher priority number ranks last among those that can answer, whatever slots and load', async t => {
-  const backup = candidate('backup', [0n, 9n], { priority: 1 })
-  const main = candidate('main', [0n, 9n], { load: 100, isFull: true })
-  t.same(rankedNames([backup, main], {}), ['main', 'backup'])
-  t.same(rankedNames([backup, main], { version: 5n }), ['main', 'backup'])
-  const unhealthy = candidate('main', [0n, 9n], { isHealthy: false })
-  t.same(rankedNames([backup, unhealthy], {}), ['backup', 'main'], 'it is used while no lower number can answer')
-  const pruned = candidate('main', [6n, 9n])
-  t.same(rankedNames([pruned, backup], { version: 5n }), ['backup'])
-  t.same(rankedNames([pruned, backup], { events: 'from' }), ['backup', 'main'], 'history comes before priority')
-  const lagging = candidate('main', [0n, 8n])
-  t.same(rankedNames([lagging, backup], { minVersion: 9n }), ['backup', 'main'], 'latest reads need the served head')
-})
-
-t.test('a backup gets no hedge of a slow read', async t => {
-  const [main, backup] = [candidate('main', [0n, 9n]), candidate('backup', [0n, 9n], { priority: 1 })]
-  t.notOk(mayHedge(backup, main, anything))
-  t.ok(mayHedge(main, backup, anything))
-  t.ok(mayHedge({ ...backup }, backup, anything))
+  for (const [why, candidates, requirements, order] of cases) t.equal(ranked(candidates, requirements), order, why)
 })
 
 t.test('load counts by weight, so reads in flight divide in its proportion', async t => {
   const inFlight = { light: 0, heavy: 0 }
   for (let read = 0; read < 400; read++) {
-    const [first] = rankedNames([
-      candidate('light', [0n, 9n], { load: 10 * (inFlight.light + 1) }),
-      candidate('heavy', [0n, 9n], { load: 10 * (inFlight.heavy + 1), weight: 3 })
-    ], {})
+    const [first = ''] = ranked([
+      candidate('light', '0-9', { load: 10 * (inFlight.light + 1) }),
+      candidate('heavy', '0-9', { load: 10 * (inFlight.heavy + 1), weight: 3 })
+    ], {}).split(' ')
     inFlight[first as 'light' | 'heavy']++
   }
   t.same(inFlight, { light: 100, heavy: 300 })
+})
+
+t.test('of flawed responses the one that says most about the read is used', async t => {
+  const flawed = (flaw: Flaw, status: number, body: string, head = 1000, oldest = 0): FlawedResponse => {
+    const headers = stamps({ 'x-aptos-ledger-version': String(head) })
+    return {
+      flaw,
+      upstream: candidate('n', `${oldest}-${head}`),
+      response: {
+        status,
+        headers,
+        body: Buffer.from(body),
+        rest: undefined,
+        isFramed: true,
+        stamped: readPosition(headers),
+        release: undefined
+      }
+    }
+  }
+  const [down, limited] = [flawed('unhealthy', 503, 'down'), flawed('backing_off', 429, 'limited')]
+  const gone = (body: string, oldest: number): FlawedResponse => flawed('pruned', 410, body, 1000, oldest)
+  const cases: Array<[why: string, FlawedResponse[], 'from' | 'last' | undefined, string | undefined]> = [
+    ['none', [], undefined, undefined],
+    ['a 429 says more than a 5xx', [down, limited, flawed('unhealthy', 500, 'x')], undefined, 'limited'],
+    ['the first of equals', [down, flawed('unhealthy', 500, 'x')], undefined, 'down'],
+    ['the read before the upstream', [limited, gone('gone', 0)], undefined, 'gone'],
+    ['the highest head', [flawed('lagging', 200, 'a', 900), flawed('lagging', 200, 'b', 950)], undefined, 'b'],
+    ['a late page before a fault', [down, flawed('lagging', 200, 'late')], undefined, 'late'],
+    [
+      'the fullest page of the last events',
+      [flawed('partial', 200, '[]', 1000, 30), flawed('partial', 200, '[1]', 1000, 20), gone('gone', 10)],
+      'last',
+      '[1]'
+    ],
+    [
+      'the longest history from a number on',
+      [flawed('partial', 200, '[1]', 1000, 20), gone('gone', 10)],
+      'from',
+      'gone'
+    ],
+    ['the longest of two', [gone('short', 20), gone('long', 10)], 'from', 'long'],
+    ['its page', [gone('short', 20), flawed('partial', 200, '[1]', 1000, 10)], 'from', '[1]'],
+    ['a late page before a gap', [flawed('lagging', 200, '[1,2]', 900), gone('gone', 0)], 'from', '[1,2]'],
+    ['a longer late page', [flawed('lagging', 200, '[1,2]', 900), flawed('partial', 200, '[2]')], 'last', '[1,2]'],
+    ['not a late empty one', [flawed('lagging', 200, '[]', 900), flawed('partial', 200, '[ ]')], 'from', '[ ]'],
+    [
+      'the end of a stream from the one that lags less',
+      [flawed('partial_lagging', 200, '[]', 900, 10), flawed('partial', 200, '[ ]', 1000, 20)],
+      'from',
+      '[ ]'
+    ],
+    [
+      'events before no events',
+      [flawed('lagging', 200, '[1]', 800), flawed('partial_lagging', 200, '[]', 900)],
+      'last',
+      '[1]'
+    ]
+  ]
+  for (const [why, all, events, body] of cases) {
+    t.equal(chooseBest(all, { events })?.response.body.toString(), body, why)
+  }
 })
 
 t.test('a backup gets reads only while the first choice cannot answer', async t => {

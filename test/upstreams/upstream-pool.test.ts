@@ -1,161 +1,239 @@
-import { type IncomingMessage, type ServerResponse } from 'node:http'
+import { once } from 'node:events'
+import { type ServerResponse } from 'node:http'
 import t, { type Test } from 'tap'
-import { type InspectResponse } from '../../src/upstreams/monitored-attempts.js'
-import { UpstreamPool } from '../../src/upstreams/upstream-pool.js'
-import { Quarantine } from '../../src/chain/quarantine.js'
-import { Upstream } from '../../src/upstreams/upstream.js'
-import { UpstreamClient } from '../../src/upstreams/upstream-client.js'
-import { type UpstreamRequest } from '../../src/upstreams/upstream-request.js'
-import { type UpstreamRequirements } from '../../src/upstreams/ranking.js'
-import { startIdleMeter } from '../support/idle-meter.js'
-import { respondOk, stamps, type StubUpstream, startStubUpstream } from '../support/stub-upstream.js'
+import { sendRequest } from '../support/client.js'
+import { respondOk, respondToIndex, stamps, startStubUpstream } from '../support/stub-upstream.js'
+import { until } from '../support/until.js'
+import { type ConfigChange, varveAt } from '../support/varve.js'
 
-const upstreamRequest: UpstreamRequest = {
-  endpoint: 'account_modules',
-  method: 'GET',
-  target: '/v1/accounts/0x1/modules',
-  headers: { accept: 'application/json' },
-  isIdempotent: true
-}
-const anything: UpstreamRequirements = { version: undefined, minVersion: undefined, events: undefined }
-const timeoutMs = 400
+type Script = (response: ServerResponse) => void
 
-type Script = (response: ServerResponse, request: IncomingMessage) => void
-
-interface TestPool {
-  readonly pool: UpstreamPool
-  readonly upstreams: readonly Upstream[]
-  readonly stubs: readonly StubUpstream[]
-  /** Requests to each upstream. */
-  requestCounts(): number[]
-}
-
-/** Creates an upstream per script, in configuration order; by default the first ranks first. */
-async function startPool (
-  t: Test,
-  scripts: Script[],
-  quarantineReasonOf: (name: string) => string | undefined = () => undefined,
-  maxConcurrent = 8
-): Promise<TestPool> {
-  const stubs = await Promise.all(scripts.map(async script =>
-    await startStubUpstream(t, (request, response) => {
-      script(response, request)
-    })
-  ))
-  const upstreams = stubs.map(({ url }, at) => {
-    const client = new UpstreamClient({
-      name: `n${at + 1}`,
-      url,
-      headers: {},
-      timeoutMs,
-      maxConcurrent,
-      caFile: null,
-      maxBufferedBytes: 10_000,
-      now: () => performance.now()
-    }, { fetched: () => {} })
-    t.teardown(async () => {
-      await client.close()
-    })
-    const now = (): number => performance.now()
-    const verification = {
-      verifyChain: async () => quarantineReasonOf(client.name),
-      isOffChain: () => false,
-      isSameChain: async () => true,
-      hasPeers: () => scripts.length > 1
-    }
-    return new Upstream(client, new Quarantine(client, verification, now), now)
-  })
-  const pool = new UpstreamPool({
-    wallClockMs: () => Date.now(),
-    onOldest: () => {},
-    onAllQuarantined: async () => {}
-  })
-  pool.replaceUpstreams(upstreams, undefined)
-  return {
-    pool,
-    upstreams,
-    stubs,
-    requestCounts: () => stubs.map(({ requests }) => requests.length)
-  }
+/** An upstream of a test: what it responds to reads, to polls, its position headers and its settings. */
+interface Scripted {
+  read: Script
+  readonly index?: Script
+  readonly settings?: object
 }
 
 const respondWith = (body: string, headers: Record<string, string> = {}): Script => response => {
   respondOk(response, body, headers)
 }
-const respondStatus = (status: number, headers: Record<string, string> = {}): Script => response => {
-  response.writeHead(status, { 'content-type': 'application/json', ...stamps(), ...headers }).end(
-    `{"status":${status}}`
-  )
-}
-const breaks: Script = response => {
-  response.destroy()
-}
 const hang: Script = () => {}
-const fine: InspectResponse = () => ({ flaw: undefined })
+const respondStatus = (status: number, headers: Record<string, string> = stamps()): Script => response => {
+  response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(`{"status":${status}}`)
+}
+const late = (ms: number, script: Script): Script => response => {
+  setTimeout(script, ms, response)
+}
+const shortIndex = respondWith('{}', stamps({ 'x-aptos-ledger-oldest-version': '600' }))
+const modules = (version = 500, address = '0x1'): string => `/v1/accounts/${address}/modules?ledger_version=${version}`
+const first = respondWith('["first"]')
+const second = respondWith('["second"]')
 
-async function fetchText (
-  { pool }: TestPool,
-  route: Partial<UpstreamRequirements> = {},
-  inspect: InspectResponse = fine
-): Promise<string> {
-  try {
-    const { response: { status, body } } = await pool.fetch(upstreamRequest, { ...anything, ...route }, inspect)
-    return `${status} ${body.toString()}`
-  } catch (error) {
-    return (error as Error).message
+interface TestPool {
+  get(target?: string): Promise<string>
+  /** Returns the requests of each upstream since the last call. */
+  takeRequestCounts(): number[]
+  hedges(): Promise<Record<string, number>>
+  stateOf(name: string): Promise<string>
+  valueOf(series: string): Promise<number>
+}
+
+/** Starts varve in front of upstreams that it has polled; by their weights the first ranks first. */
+async function startPool (t: Test, upstreams: readonly Scripted[], change: ConfigChange = {}): Promise<TestPool> {
+  const stubs = await Promise.all(upstreams.map(async upstream =>
+    await startStubUpstream(t, (request, response) => {
+      request.resume()
+      upstream.read(response)
+    }, (request, response) => {
+      if (upstream.index === undefined) respondToIndex(request, response)
+      else upstream.index(response)
+    })
+  ))
+  const varve = await varveAt(t, '', {
+    upstreams: stubs.map(({ url }, at) => ({
+      name: `n${at + 1}`,
+      url,
+      timeoutMs: 3000,
+      weight: [1000, 30, 1][at],
+      ...upstreams[at]?.settings
+    })) as never,
+    hedge: { afterMs: 50 },
+    ...change
+  })
+  const readyz = async (): Promise<string> => (await sendRequest(varve.adminUrl, '/readyz')).body
+  await until(async () => !(await readyz()).includes('has not responded yet'), 'every upstream was polled')
+  const valueOf = async (series: string): Promise<number> => await varve.metric(series) ?? 0
+  return {
+    get: async (target = modules()) => {
+      const { status, body } = await varve.get(target)
+      return `${status} ${body}`
+    },
+    takeRequestCounts: () => stubs.map(({ requests }) => requests.splice(0).length),
+    hedges: async () => ({
+      won: await valueOf('varve_hedges_total{result="won"}'),
+      lost: await valueOf('varve_hedges_total{result="lost"}'),
+      failed: await valueOf('varve_hedges_total{result="failed"}')
+    }),
+    stateOf: async name => {
+      const { upstreams: all } = JSON.parse((await sendRequest(varve.adminUrl, '/status.json')).body) as {
+        upstreams: Array<{ name: string, state: string }>
+      }
+      return all.find(upstream => upstream.name === name)?.state ?? 'none'
+    },
+    valueOf
   }
 }
 
+t.test('a slow read is hedged once with another upstream, and the first good response is used', async t => {
+  const cases: Array<[why: string, reads: Script[], body: string, requests: number[], hedges: object]> = [
+    ['the first hangs', [hang, second], '200 ["second"]', [1, 1], { won: 1 }],
+    ['the second hangs', [late(300, first), hang], '200 ["first"]', [1, 1], { lost: 1 }],
+    ['the first is fast', [first, hang], '200 ["first"]', [1, 0], {}],
+    ['a fault does not win', [late(300, first), respondStatus(503)], '200 ["first"]', [1, 1], { lost: 1 }],
+    ['nor does a late one', [late(300, respondStatus(503)), late(400, second)], '200 ["second"]', [1, 1], { won: 1 }],
+    [
+      'a third is asked after two faults',
+      [late(300, respondStatus(503)), respondStatus(503), respondWith('["third"]')],
+      '200 ["third"]',
+      [1, 1, 1],
+      { failed: 1 }
+    ]
+  ]
+  for (const [why, reads, body, requests, hedges] of cases) {
+    const pool = await startPool(t, reads.map(read => ({ read })))
+    t.equal(await pool.get(), body, why)
+    t.same(pool.takeRequestCounts(), requests, why)
+    t.same(await pool.hedges(), { won: 0, lost: 0, failed: 0, ...hedges }, why)
+  }
+})
+
+t.test('the losing read of a hedge is cancelled, its slot is free and its upstream healthy', async t => {
+  let closed: Promise<unknown> | undefined
+  const pool = await startPool(t, [{
+    read: response => {
+      closed = once(response, 'close')
+    }
+  }, { read: second }])
+  t.equal(await pool.get(), '200 ["second"]')
+  await closed
+  await until(async () => await pool.valueOf('varve_upstream_in_flight{upstream="n1"}') === 0, 'the slot is free')
+  t.equal(await pool.stateOf('n1'), 'up')
+})
+
+t.test('of two responses at the same time one is used, and the other holds no slot', async t => {
+  const pending: ServerResponse[] = []
+  const read: Script = response => {
+    pending.push(response)
+    if (pending.length < 2) return
+    for (const each of pending.splice(0)) respondOk(each, 'x'.repeat(2_000_000))
+  }
+  const pool = await startPool(t, [{ read }, { read }], { cache: { maxEntryMb: 1 } })
+  for (let nth = 0; nth < 5; nth++) t.match(await pool.get(modules(500 + nth)), /^200 x/)
+  for (const name of ['n1', 'n2']) {
+    const held = `varve_upstream_in_flight{upstream="${name}"}`
+    await until(async () => await pool.valueOf(held) === 0, `${name} holds no slot`)
+  }
+})
+
+t.test('a hedge goes only to an upstream that is up and whose response cannot be worse', async t => {
+  const events = '/v1/accounts/0x1/events/0x1::a::A/b?start=0&limit=5'
+  const indexWith = (headers: Record<string, string>): Script => respondWith('{}', stamps(headers))
+  const cases: Array<[why: string, second: Partial<Scripted>, target?: string]> = [
+    ['without the version', { index: shortIndex }],
+    ['behind the served head', {
+      index: indexWith({ 'x-aptos-ledger-version': '900', 'x-aptos-ledger-timestampusec': '900000' })
+    }, '/v1/accounts/0x1/modules'],
+    ['with a shorter history', { index: indexWith({ 'x-aptos-ledger-oldest-version': '20' }) }, events],
+    ['down', { index: response => response.destroy() }],
+    ['backing off', { index: respondStatus(429, { 'retry-after': '60' }) }],
+    ['a backup', { settings: { priority: 1 } }]
+  ]
+  for (const [why, change, target] of cases) {
+    const pool = await startPool(t, [{ read: late(200, first) }, { read: second, ...change }])
+    t.equal(await pool.get(target), '200 ["first"]', why)
+    t.same(pool.takeRequestCounts(), [1, 0], why)
+  }
+})
+
+t.test('a busy upstream is neither hedged nor used as a hedge', async t => {
+  for (const busy of ['n1', 'n2']) {
+    // Only the busy one has version 500, which it holds back.
+    let arrived = 0
+    const [one, two]: Scripted[] = ['n1', 'n2'].map(name => ({
+      read: () => {
+        arrived++
+      },
+      settings: { maxConcurrent: 4 },
+      ...(name !== busy && { index: shortIndex })
+    }))
+    if (one === undefined || two === undefined) throw new Error('expected two upstreams')
+    const pool = await startPool(t, [one, two])
+    const held = [pool.get(modules(500)), pool.get(modules(501))]
+    await until(() => arrived === 2, 'two are held')
+    one.read = late(200, first)
+    two.read = second
+    pool.takeRequestCounts()
+    t.equal(await pool.get(modules(700)), '200 ["first"]', busy)
+    t.same(pool.takeRequestCounts(), [1, 0], busy)
+    await Promise.all(held)
+  }
+})
+
+t.test('hedges stay within ten and their share of reads, and a hanging read gets new budget', async t => {
+  const slow: Scripted = { read: hang, settings: { maxConcurrent: 64 } }
+  const pool = await startPool(t, [slow, { read: second, settings: { maxConcurrent: 64 } }], {
+    hedge: { share: 0.05, afterMs: 50 }
+  })
+  const reads = Array.from({ length: 11 }, async (_, nth) => await pool.get(modules(500 + nth)))
+  await until(async () => (await pool.hedges())['won'] === 10, 'ten are hedged')
+  slow.read = first
+  t.same(pool.takeRequestCounts(), [11, 10], 'the eleventh is not')
+  for (let nth = 0; nth < 20; nth++) t.equal(await pool.get(modules(600 + nth)), '200 ["first"]')
+  t.same(await Promise.all(reads), reads.map(() => '200 ["second"]'), 'twenty reads pay for a hedge')
+})
+
+t.test('a read slower than 95 % of its upstream\'s reads is hedged, once fifty are measured', async t => {
+  const slow: Scripted = { read: first }
+  const pool = await startPool(t, [slow, { read: second }], { hedge: { afterMs: 60_000 } })
+  for (let nth = 0; nth < 50; nth++) await pool.get(modules(500 + nth))
+  slow.read = hang
+  t.equal(await pool.get(modules(600)), '200 ["second"]')
+})
+
+t.test('a forwarded request is never hedged', async t => {
+  const pool = await startPool(t, [{ read: late(200, first) }, { read: second }])
+  t.equal(await pool.get('/v1/unknown'), '200 ["first"]')
+  t.same(pool.takeRequestCounts(), [1, 0])
+})
+
 t.test('a 4xx other than 429 is final', async t => {
-  for (const status of [400, 403, 404, 410, 413]) {
-    const testPool = await startPool(t, [respondStatus(status), respondWith('["second"]')])
-    t.equal(await fetchText(testPool), `${status} {"status":${status}}`)
-    t.same(testPool.requestCounts(), [1, 0])
+  for (const status of [400, 403, 404, 413]) {
+    const pool = await startPool(t, [{ read: respondStatus(status) }, { read: second }])
+    t.match(await pool.get(), new RegExp(`^${status} `))
+    t.same(pool.takeRequestCounts(), [1, 0])
   }
 })
 
 t.test('a 5xx or 429 is not used while another upstream only lacks a free slot, but a 404 is', async t => {
-  for (
-    const [fallback, expected] of [[respondStatus(500), /n1: no_slot/], [respondStatus(429), /n1: no_slot/], [
-      respondStatus(404),
-      /^404 /
-    ]] as const
-  ) {
-    const testPool = await startPool(t, [hang, fallback], undefined, 1)
-    // One request in flight and seven queued leave no slot for another.
-    const taken = Promise.allSettled(
-      Array.from({ length: 8 }, async () => await testPool.upstreams[0]?.client.fetch(upstreamRequest))
+  for (const [fallback, expected] of [[500, /^503 /], [429, /^503 /], [404, /^404 /]] as const) {
+    const settings = { maxConcurrent: 1, timeoutMs: 1000 }
+    const pool = await startPool(
+      t,
+      [{ read: hang, settings }, { read: respondStatus(fallback), index: shortIndex }],
+      { hedge: { share: 0 } }
     )
-    t.match(await fetchText(testPool), expected)
-    await testPool.upstreams[0]?.client.close()
-    await taken
+    // One request in flight and seven queued leave no slot for another.
+    const held = Array.from({ length: 8 }, async (_, nth) => await pool.get(modules(500 + nth)))
+    await until(async () => await pool.valueOf('varve_upstream_waiting{upstream="n1"}') === 7, 'the queue is full')
+    t.match(await pool.get(modules(600)), expected)
+    await Promise.all(held)
   }
-})
-
-t.test('while another candidate is left, a hanging upstream gets half of its timeout', async t => {
-  const testPool = await startPool(t, [hang, respondWith('[]')])
-  const began = performance.now()
-  const waited = startIdleMeter()
-  t.equal(await fetchText(testPool), '200 []')
-  const [took, idle] = [performance.now() - began, waited()]
-  t.ok(took >= timeoutMs / 2 - 5 && idle < timeoutMs - 20, `${took} ms, ${idle} of them idle`)
-  const alone = await startPool(t, [hang])
-  const start = performance.now()
-  await fetchText(alone)
-  t.ok(performance.now() - start >= timeoutMs - 5)
 })
 
 t.test('an unverified upstream\'s response without a position is not used if there are others', async t => {
-  const unstamped: Script = response => {
-    response.writeHead(404, { 'content-type': 'application/json' }).end('{"error_code":"table_item_not_found"}')
-  }
-  const testPool = await startPool(t, [unstamped, respondWith('["ours"]')])
-  t.equal(await fetchText(testPool), '200 ["ours"]')
-  t.same(testPool.requestCounts(), [1, 1])
-  t.match(await fetchText(await startPool(t, [unstamped, breaks])), /truncated|invalid_response/)
-  t.match(
-    await fetchText(await startPool(t, [unstamped])),
-    /^404/,
-    'a single upstream has no other to be confused with'
-  )
+  const unstamped = respondStatus(404, {})
+  const pool = await startPool(t, [{ read: unstamped, index: unstamped }, { read: respondStatus(503) }])
+  t.match(await pool.get(), /^503 /)
+  t.same(pool.takeRequestCounts().map(count => count > 0), [true, true])
 })

@@ -1,6 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { Pool } from 'undici'
-import { readRetryAfterMs } from '../../upstreams/retry-after.js'
+import { TokenBucket } from '../../token-bucket.js'
+import { readRetryAfterMs } from '../../upstreams/health.js'
 
 /** Read to send to varve. */
 export interface WarmRequest {
@@ -49,7 +50,7 @@ const retryableStatuses = new Set([408, 429, 502, 503, 504])
 export class WarmClient {
   readonly #options: WarmClientOptions
   readonly #pool: Pool
-  #nextRequestAt = -Infinity
+  readonly #bucket = new TokenBucket()
   #hasResponded = false
 
   constructor (options: WarmClientOptions) {
@@ -81,7 +82,7 @@ export class WarmClient {
       onRetry()
       const retryAfterMs = response instanceof Error
         ? 0
-        : readRetryAfterMs(headerValueIn(response, 'retry-after') ?? '0', undefined, 0)
+        : readRetryAfterMs(headerValueIn(response, 'retry-after') ?? '0', undefined)
       await this.#pause(Math.min(maxBackoffMs, Math.max(retryAfterMs, minBackoffMs * 2 ** (attempt - 1))))
     }
   }
@@ -111,13 +112,16 @@ export class WarmClient {
     return { status, headers, body: Buffer.from(await stream.arrayBuffer()) }
   }
 
-  /** Schedules requests in sequence, so the rate limit holds across workers. */
+  /** Takes a token of the rate that all connections share. */
   async #waitForRate (): Promise<void> {
-    const { perSecond, now } = this.#options
+    const { perSecond, now, signal } = this.#options
     if (perSecond === undefined) return
-    const at = Math.max(now(), this.#nextRequestAt)
-    this.#nextRequestAt = at + 1000 / perSecond
-    if (at > now()) await this.#pause(at - now())
+    const rate = { interval: 1000 / perSecond, burst: 1 }
+    for (;;) {
+      const waitMs = this.#bucket.take(now(), rate)
+      if (waitMs === 0 || signal.aborted) return
+      await this.#pause(waitMs)
+    }
   }
 
   async #pause (ms: number): Promise<void> {
