@@ -1,4 +1,3 @@
-import { type SpecFormats } from './openapi/openapi-types.js'
 import { type Settings } from './options.js'
 import { frameworkProblem, Problem } from './problem.js'
 import { type LedgerSnapshot } from './request-context.js'
@@ -19,21 +18,19 @@ export interface ReceivedRequest {
   readonly accept: string | undefined
   readonly body: Buffer
   readonly requestIndex: number
-  /** OpenAPI document, passed only with a request for it. */
-  readonly spec?: SpecFormats | undefined
 }
 
 /** Responds to a request from a snapshot; the same request and snapshot give the same bytes. */
 export function dispatch (request: ReceivedRequest, snapshot: LedgerSnapshot, settings: Settings): SandboxResponse {
   const target = readTarget(request.rawTarget)
   if (typeof target === 'number') return emptyResponse(target)
-  const { accept, contentType, body, requestIndex, spec } = request
+  const { accept, contentType, body, requestIndex } = request
   const query = readQuery(target.query)
   const segments = segmentsOf(target.path, settings.pathPrefix)
   try {
     requireSize(request)
     const { read, params } = findRoute(request.method, segments)
-    return read({ params, query, accept, contentType, body, requestIndex, snapshot, settings, spec })
+    return read({ params, query, accept, contentType, body, requestIndex, snapshot, settings })
   } catch (error) {
     // Any other error is reported as a failure of the ledger: a 500 with the position.
     const problem = error instanceof Problem ? error : new Problem('ledger', 'internal_error', String(error))

@@ -1,4 +1,4 @@
-import { type ErrorCode } from './schema/error.js'
+import { type ErrorCode } from './problem.js'
 import { type EndpointName } from './routes.js'
 import { type TailFault } from './transaction-page-fault.js'
 

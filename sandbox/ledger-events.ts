@@ -3,7 +3,7 @@ import { integerBytes, sequenceBytes, sizedBytes, textBytes, u64Bytes } from './
 import { depositAccount, depositStreams } from './deposit-events.js'
 import { digestHex } from './seeded-digest.js'
 import { type Block, epochBlocks, type Ledger } from './ledger.js'
-import { type EventRecord } from './schema/event.js'
+import { type EventRecord } from './records.js'
 import { type LedgerEvent, type AccountEventStream } from './account-event-stream.js'
 
 const frameworkAddress = addressOf('1')

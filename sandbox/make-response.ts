@@ -1,6 +1,5 @@
 import { type Position, positionHeaders } from './position.js'
-import { type Problem } from './problem.js'
-import { type ErrorBody, type ErrorCode } from './schema/error.js'
+import { type ErrorCode, type Problem } from './problem.js'
 
 /** Response of the node; `content-length` and `date` are added when it is sent. */
 export interface SandboxResponse {
@@ -41,7 +40,7 @@ export function makeResponse (
 
 /** Prints an error body as nodes do: three members, in this order. */
 export function printErrorBody (message: string, code: ErrorCode, vmCode: number | null = null): string {
-  return JSON.stringify({ message, error_code: code, vm_error_code: vmCode } satisfies ErrorBody)
+  return JSON.stringify({ message, error_code: code, vm_error_code: vmCode })
 }
 
 /** Builds the error response of a problem. */

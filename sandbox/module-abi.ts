@@ -4,7 +4,7 @@ import { oracleAbi, oracleAddress } from './oracle-module.js'
 import { makeViewFunctionAbi } from './view-signature.js'
 import { type Rendering } from './release.js'
 import { type Module } from './write.js'
-import { type FunctionAbi, type ModuleRecord, type StructAbi } from './schema/module.js'
+import { type FunctionAbi, type ModuleRecord, type StructAbi } from './records.js'
 
 const abilities: ReadonlyArray<StructAbi['abilities']> = [['key'], ['copy', 'drop', 'store'], ['drop', 'store'], [
   'store',

@@ -1,6 +1,6 @@
 import { addressOf } from './address.js'
 import { type Rendering } from './release.js'
-import { type ModuleRecord } from './schema/module.js'
+import { type ModuleRecord } from './records.js'
 import { makeViewFunctionAbi, type ViewSignature } from './view-signature.js'
 
 /** Account of the oracle module. */

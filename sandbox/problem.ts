@@ -1,8 +1,7 @@
 import { type Address, shortAddress } from './address.js'
-import { type ErrorCode } from './schema/error.js'
 import { printTypeTag, type StructTag } from './type-tag.js'
 
-/** Default HTTP status of each error code. */
+/** Default HTTP status of each error code; clients fail to parse any other code. */
 export const statusOfCode = {
   account_not_found: 404,
   resource_not_found: 404,
@@ -28,7 +27,10 @@ export const statusOfCode = {
   internal_error: 500,
   rate_limited: 500,
   mempool_is_full: 507
-} as const satisfies Record<ErrorCode, number>
+} as const
+
+/** Machine-readable code of an error. */
+export type ErrorCode = keyof typeof statusOfCode
 
 /** Part of the node that raises an error; only errors of the ledger carry the position. */
 export type ProblemSource = 'framework' | 'verification' | 'ledger'

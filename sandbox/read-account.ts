@@ -5,7 +5,6 @@ import { readAddressParam, readAssetParam, readU64Query } from './params.js'
 import { accountNotFound } from './problem.js'
 import { requestedFormat, pathParam, type RequestContext, requireVersion, successResponse } from './request-context.js'
 import { type SandboxResponse } from './make-response.js'
-import { type Account } from './schema/account.js'
 import { resourceAt } from './state.js'
 import { trustedStructTag } from './type-tag.js'
 
@@ -22,17 +21,8 @@ export function readAccount (context: RequestContext): SandboxResponse {
   if (!context.settings.statelessAccounts && found === undefined) throw accountNotFound(address, version)
   const account = found ?? defaultAccount(ledger, address, version)
   if (format === 'bcs') return successResponse(context, format, account.bytes)
-  const record = JSON.parse(account.json) as Account
-  return successResponse(
-    context,
-    format,
-    JSON.stringify(
-      {
-        sequence_number: record.sequence_number,
-        authentication_key: record.authentication_key
-      } satisfies Account
-    )
-  )
+  const members = JSON.parse(account.json) as Record<string, unknown>
+  return successResponse(context, format, JSON.stringify(members, ['sequence_number', 'authentication_key']))
 }
 
 /** Reads the balance of a coin or a fungible asset: a bare JSON number that can exceed the precision of a double. */

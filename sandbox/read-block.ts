@@ -12,7 +12,6 @@ import {
   type LedgerSnapshot
 } from './request-context.js'
 import { type SandboxResponse } from './make-response.js'
-import { type BlockRecord } from './schema/block.js'
 import { printTransaction, transactionBytes } from './transactions.js'
 
 /** Reads the block that contains a version. */
@@ -66,7 +65,7 @@ function blockJson (ledger: Ledger, block: Block, versions: readonly bigint[] | 
       block_timestamp: String(block.timestampUsec),
       first_version: String(block.firstVersion),
       last_version: String(block.lastVersion)
-    } satisfies Omit<BlockRecord, 'transactions'>
+    }
   )
   const transactions = versions?.map(version => printTransaction(ledger, block, version))
   return Buffer.concat([

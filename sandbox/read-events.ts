@@ -23,7 +23,6 @@ import {
   type LedgerSnapshot
 } from './request-context.js'
 import { type SandboxResponse } from './make-response.js'
-import { type VersionedEventRecord } from './schema/event.js'
 import { resourceAt } from './state.js'
 import { type LedgerEvent, type AccountEventStream } from './account-event-stream.js'
 import { type StructTag } from './type-tag.js'
@@ -65,7 +64,7 @@ function eventsResponse (
     format === 'bcs'
       ? sequenceBytes(page.map(eventBytes))
       : JSON.stringify(
-        page.map(event => ({ version: String(event.version), ...eventRecord(event) } satisfies VersionedEventRecord))
+        page.map(event => ({ version: String(event.version), ...eventRecord(event) }))
       )
   )
 }

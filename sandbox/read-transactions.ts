@@ -17,7 +17,7 @@ import { joinItems } from './json-printer.js'
 import { nextSequenceAt, versionOfSend } from './sender-schedule.js'
 import { pageItems, type TailFault } from './transaction-page-fault.js'
 import { retainedBlocksBelowWindow, type Ledger } from './ledger.js'
-import { type PendingTransaction } from './schema/user-transaction.js'
+import { type PendingTransaction } from './records.js'
 import { pendingTransactions, printTransaction, transactionBytes, transactionHash } from './transactions.js'
 
 /** Reads the transaction of a version. */

@@ -1,6 +1,5 @@
 import { acceptedFormat, type ResponseFormat } from './response-format.js'
 import { type Ledger } from './ledger.js'
-import { type SpecFormats } from './openapi/openapi-types.js'
 import { type Settings } from './options.js'
 import { type Position } from './position.js'
 import { Problem, versionNotFound, versionPruned } from './problem.js'
@@ -27,8 +26,6 @@ export interface RequestContext {
   readonly requestIndex: number
   readonly snapshot: LedgerSnapshot
   readonly settings: Settings
-  /** OpenAPI document; undefined unless the request is for it. */
-  readonly spec: SpecFormats | undefined
 }
 
 /** Returns a path parameter; each route declares as many as its handler reads. */

@@ -25,7 +25,7 @@ export interface Route {
   readonly read: (context: RequestContext) => SandboxResponse
 }
 
-/** All routes of the node that read. */
+/** All routes of the node. */
 export const routes = [
   { endpoint: 'table_item', method: 'POST', path: ['v1', 'tables', ':', 'item'], read: readTableItem },
   { endpoint: 'raw_table_item', method: 'POST', path: ['v1', 'tables', ':', 'raw_item'], read: readRawTableItem },
@@ -83,15 +83,10 @@ export const routes = [
   { endpoint: 'estimate_gas_price', method: 'GET', path: ['v1', 'estimate_gas_price'], read: readGasPrice },
   { endpoint: 'info', method: 'GET', path: ['v1', 'info'], read: readInfo },
   { endpoint: 'healthy', method: 'GET', path: ['v1', '-', 'healthy'], read: readHealth },
-  { endpoint: 'spec', method: 'GET', path: ['v1', 'spec'], read: readSpec.page },
-  { endpoint: 'spec', method: 'GET', path: ['v1', 'spec.json'], read: readSpec.json },
-  { endpoint: 'spec', method: 'GET', path: ['v1', 'spec.yaml'], read: readSpec.yaml },
+  { endpoint: 'spec', method: 'GET', path: ['v1', 'spec'], read: readSpec },
+  { endpoint: 'spec', method: 'GET', path: ['v1', 'spec.json'], read: readSpec },
   { endpoint: 'index', method: 'GET', path: ['v1'], read: readIndex },
-  { endpoint: 'index', method: 'GET', path: ['v1', ''], read: readIndex }
-] as const satisfies readonly Route[]
-
-/** Routes of transactions that clients submit. The OpenAPI document describes reads alone. */
-export const submissionRoutes = [
+  { endpoint: 'index', method: 'GET', path: ['v1', ''], read: readIndex },
   { endpoint: 'submit_transaction', method: 'POST', path: ['v1', 'transactions'], read: submitTransaction },
   {
     endpoint: 'simulate_transaction',
@@ -108,30 +103,11 @@ export const submissionRoutes = [
 ] as const satisfies readonly Route[]
 
 /** Endpoint of a request; `other` for an unknown path. */
-export type EndpointName = typeof routes[number]['endpoint'] | typeof submissionRoutes[number]['endpoint'] | 'other'
-
-/** Route of either table. */
-export type AnyRoute = typeof routes[number] | typeof submissionRoutes[number]
-
-type JoinedPath<Path extends readonly string[]> = Path extends
-  readonly [infer First extends string, ...infer Rest extends readonly string[]] ? `/${First}${JoinedPath<Rest>}` : ''
-type RouteKeyOf<RouteType> = RouteType extends
-  { readonly method: infer Method extends string, readonly path: infer Path extends readonly string[] } ?
-  `${Method} ${JoinedPath<Path>}` :
-  never
-
-/** Method and path of a route, the key of its OpenAPI operation. */
-export type RouteKey = RouteKeyOf<typeof routes[number]>
-
-/** Returns the key of a route. */
-export function routeKey ({ method, path }: typeof routes[number]): RouteKey {
-  // `JoinedPath` joins the same segments at the type level.
-  return `${method} /${path.join('/')}` as RouteKey
-}
+export type EndpointName = typeof routes[number]['endpoint'] | 'other'
 
 /** Returns the route of a path, that of the method if it has one; compares segments without decoding them. */
-export function routeOf (segments: readonly string[], method: string): AnyRoute | undefined {
-  const ofPath = [...routes, ...submissionRoutes].filter(({ path }) =>
+export function routeOf (segments: readonly string[], method: string): typeof routes[number] | undefined {
+  const ofPath = routes.filter(({ path }) =>
     path.length === segments.length &&
     path.every((part, index) => part === ':' || part === segments[index])
   )

@@ -54,10 +54,6 @@ async function receive ({ settings, requests }: SandboxNode, request: IncomingMe
     ? await readBody(request, maxBodyBytes)
     : Buffer.alloc(0)
   entry.body = body.toString()
-  // Loads the OpenAPI code on demand, since few sandbox nodes ever serve the document.
-  const spec = entry.endpoint === 'spec'
-    ? (await import('./openapi/spec-formats.js')).specFormatsOf(settings)
-    : undefined
   return {
     method,
     rawTarget: url,
@@ -65,8 +61,7 @@ async function receive ({ settings, requests }: SandboxNode, request: IncomingMe
     contentType: headers['content-type'],
     accept: headers.accept,
     body,
-    requestIndex,
-    spec
+    requestIndex
   }
 }
 

@@ -1,5 +1,5 @@
 import { type Address, addressOf } from './address.js'
-import { type UserRequest } from './schema/user-transaction.js'
+import { type UserRequest } from './records.js'
 
 /** A transaction that a client submitted; the sandbox executes transfers of the chain's own asset. */
 export interface SubmittedTransaction {

@@ -1,7 +1,7 @@
 import { lengthBytes } from './bcs.js'
 import { Ledger } from './ledger.js'
 import { Problem } from './problem.js'
-import { type CommittedTransaction } from './schema/transaction.js'
+import { type CommittedTransaction } from './records.js'
 import { type SettledWrite, writeSetBytes } from './kinds/render-write-set.js'
 import { printTransaction, transactionBytes, transactionRecord } from './transactions.js'
 

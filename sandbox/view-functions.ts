@@ -3,7 +3,6 @@ import { balanceAt } from './balances.js'
 import { digestBytes, DigestRandom } from './seeded-digest.js'
 import { frameworkViewSignatures } from './framework-view-signatures.js'
 import { type Ledger } from './ledger.js'
-import { type Account } from './schema/account.js'
 import { oracleFunctions, oracleModuleId } from './oracle-module.js'
 import { frameworkResourceAt, resourceAt } from './state.js'
 import { printTypeTag, trustedStructTag, type TypeTag } from './type-tag.js'
@@ -114,9 +113,9 @@ function heightOf ({ ledger, version }: ViewCall): bigint {
   return BigInt(String(frameworkResourceAt(ledger, '0x1::block::BlockResource', version).height))
 }
 
-function accountOf (call: ViewCall): Account | undefined {
+function accountOf (call: ViewCall): { sequence_number: string } | undefined {
   const found = resourceAt(call.ledger, addressArgument(call), accountTag, call.version)
-  return found && JSON.parse(found.value.json) as Account
+  return found && JSON.parse(found.value.json) as { sequence_number: string }
 }
 
 function hasResource (call: ViewCall): boolean {

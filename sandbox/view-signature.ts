@@ -1,4 +1,4 @@
-import { type FunctionAbi } from './schema/module.js'
+import { type FunctionAbi } from './records.js'
 
 /** Declaration of a view function. */
 export interface ViewSignature {

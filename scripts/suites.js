@@ -12,7 +12,7 @@ const replicas = [
   ...slow('chain/', 'chain-resets', 'chain-separation', 'generations', 'upstream-chains', 'wrong-chain'),
   ...slow('', 'cluster/purges', 'config/reload', 'metrics/series-count', 'tools/warm/warm', 'workers/worker-pool'),
   ...slow('redis/', 'authentication', 'changes', 'create-client', 'link'),
-  ...slow('sandbox/', 'document', 'reads', 'transactions'),
+  ...slow('sandbox/', 'reads', 'transactions'),
   ...slow('upstreams/', 'failing-upstreams', 'stream-slots', 'surplus-response-bytes', 'upstream-overload')
 ]
 

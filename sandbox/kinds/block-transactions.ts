@@ -7,11 +7,7 @@ import { blockResources, epochResources } from '../framework-resources.js'
 import { epochBlocks } from '../ledger.js'
 import { coinStore, primaryStores } from '../native-coin-resources.js'
 import { type ResourceDefinition, resourceWrite } from '../resource-definition.js'
-import {
-  type BlockEndTransaction,
-  type BlockMetadataExtension,
-  type BlockMetadataTransaction
-} from '../schema/block-transactions.js'
+import { type BlockEndTransaction, type BlockMetadataExtension, type BlockMetadataTransaction } from '../records.js'
 import { type Write } from '../write.js'
 import { committedMembersOf, type Executed } from './executed.js'
 import { generateHex } from './generate-hex.js'

@@ -1,4 +1,4 @@
-import { type EventRecord } from '../schema/event.js'
+import { type EventRecord } from '../records.js'
 
 /** Builds a module event, which belongs to no stream: all module events print the same guid. */
 export function moduleEvent (type: string, data: unknown): EventRecord {

@@ -1,4 +1,4 @@
-import { type EventRecord } from '../schema/event.js'
+import { type EventRecord } from '../records.js'
 import { type SubmittedTransaction } from '../submissions.js'
 import { type Write } from '../write.js'
 import { type UserTransactionKind } from './user-transaction-kinds.js'

@@ -1,5 +1,12 @@
 import { digestHex } from '../seeded-digest.js'
-import { type EntryFunctionPayload, type Payload, type Script } from '../schema/payload.js'
+import {
+  type EncryptedPayload,
+  type EntryFunctionPayload,
+  type FunctionAbi,
+  type MultisigPayload,
+  type Payload,
+  type Script
+} from '../records.js'
 import { generateHex } from './generate-hex.js'
 import { type TransactionLocation } from './transaction-location.js'
 
@@ -61,11 +68,9 @@ export const otherPayloadMakers: readonly PayloadMaker[] = [
   location => makeDecryptedPayload(location, makeMultisigPayload(makeMoveToPayload(location)))
 ]
 
-type Multisig = Extract<Payload, { type: 'multisig_payload' }>
-type Encrypted = Extract<Payload, { type: 'encrypted_transaction_payload' }>
-type Decrypted = Extract<Encrypted, { encrypted_state: 'decrypted' }>
+type Decrypted = Extract<EncryptedPayload, { encrypted_state: 'decrypted' }>
 
-function makeMultisigPayload (inner: Multisig['transaction_payload']): Multisig {
+function makeMultisigPayload (inner: MultisigPayload['transaction_payload']): MultisigPayload {
   return { multisig_address: '0x5afe', transaction_payload: inner, type: 'multisig_payload' }
 }
 
@@ -89,7 +94,7 @@ function makeDecryptedPayload (location: TransactionLocation, inner: Decrypted['
   }
 }
 
-function scriptAbi (): Exclude<Script['code']['abi'], null> {
+function scriptAbi (): FunctionAbi {
   return {
     name: 'main',
     visibility: 'public',

@@ -1,9 +1,17 @@
 import { type Address, addressBytes, readAddress } from '../address.js'
 import { integerBytes, sequenceBytes, sizedBytes, textBytes, u64Bytes } from '../bcs.js'
-import { type KeySignature, type PublicKey } from '../schema/key.js'
-import { type EntryFunctionPayload, type Payload, type Script } from '../schema/payload.js'
-import { type AccountSignature, type TransactionSignature } from '../schema/signature.js'
-import { type UserRequest } from '../schema/user-transaction.js'
+import {
+  type KeySignature,
+  type PublicKey,
+  type EntryFunctionPayload,
+  type MultisigPayload,
+  type Payload,
+  type Script,
+  type Signers,
+  type AccountSignature,
+  type TransactionSignature,
+  type UserRequest
+} from '../records.js'
 import { trustedTypeTag } from '../type-tag.js'
 import { typeTagBytes } from '../type-tag-bytes.js'
 
@@ -105,9 +113,7 @@ function payloadBytes (payload: Payload, nonce: string | null): Buffer {
   }
 }
 
-function multisigBytes (
-  payload: Extract<Payload, { type: 'multisig_payload' }>['transaction_payload']
-): Buffer | undefined {
+function multisigBytes (payload: MultisigPayload['transaction_payload']): Buffer | undefined {
   if (payload === null) return undefined
   return payload.type === 'script_payload' ? variant(1, scriptBytes(payload)) : variant(0, entryFunctionBytes(payload))
 }
@@ -160,11 +166,7 @@ function authenticatorBytes (signature: TransactionSignature): Buffer {
   }
 }
 
-function signersBytes (signers: {
-  sender: AccountSignature,
-  secondary_signer_addresses: string[],
-  secondary_signers: AccountSignature[]
-}): Buffer {
+function signersBytes (signers: Signers): Buffer {
   return Buffer.concat([
     accountBytes(signers.sender),
     sequenceBytes(signers.secondary_signer_addresses.map(bytesOfAddress)),

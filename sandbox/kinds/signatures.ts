@@ -1,6 +1,5 @@
 import { shortAddress } from '../address.js'
-import { type KeySignature, type PublicKey } from '../schema/key.js'
-import { type AccountSignature, type TransactionSignature } from '../schema/signature.js'
+import { type KeySignature, type PublicKey, type AccountSignature, type TransactionSignature } from '../records.js'
 import { generateHex } from './generate-hex.js'
 import { type TransactionLocation } from './transaction-location.js'
 

@@ -1,7 +1,5 @@
 import { integerBytes, sequenceBytes, sizedBytes, textBytes, u64Bytes } from '../bcs.js'
-import { type CommittedTransaction } from '../schema/transaction.js'
-import { type BlockMetadataTransaction } from '../schema/block-transactions.js'
-import { type ValidatorTransaction } from '../schema/validator-transaction.js'
+import { type CommittedTransaction, type BlockMetadataTransaction, type ValidatorTransaction } from '../records.js'
 import { type Executed, infoBytes } from './executed.js'
 import {
   bytesOfAddress,

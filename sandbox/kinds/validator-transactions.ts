@@ -1,6 +1,6 @@
 import { shortAddress } from '../address.js'
 import { digestHex } from '../seeded-digest.js'
-import { type ValidatorTransaction } from '../schema/validator-transaction.js'
+import { type ValidatorTransaction } from '../records.js'
 import { committedMembersOf, type Executed } from './executed.js'
 import { moduleEvent } from './module-events.js'
 import { type SenderlessKind } from './kind-schedule.js'

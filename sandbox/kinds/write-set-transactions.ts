@@ -4,7 +4,7 @@ import { blockResources, constantResources, epochResources } from '../framework-
 import { assetMetadata, coinStore, primaryStores } from '../native-coin-resources.js'
 import { resourceWrite } from '../resource-definition.js'
 import { scheduledWrite } from '../scheduled-value.js'
-import { type GenesisTransaction, type WriteSet } from '../schema/genesis-transaction.js'
+import { type GenesisTransaction, type WriteSet } from '../records.js'
 import { genesisItemKeys, itemWrite } from '../generated-table-items.js'
 import { type Write } from '../write.js'
 import { committedMembersOf, type Executed } from './executed.js'

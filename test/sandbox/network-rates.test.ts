@@ -1,5 +1,5 @@
 import t from 'tap'
-import { type CommittedTransaction } from '../../sandbox/schema/transaction.js'
+import { type CommittedTransaction } from '../../sandbox/records.js'
 import { Ledger } from '../../sandbox/ledger.js'
 import { defaultSettings } from '../../sandbox/options.js'
 import { stateAt } from '../../sandbox/state.js'

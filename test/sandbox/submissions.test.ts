@@ -4,7 +4,7 @@ import { rawTransactionBytes, signedTransactionBytes } from '../../sandbox/kinds
 import { Ledger } from '../../sandbox/ledger.js'
 import { defaultSettings } from '../../sandbox/options.js'
 import { dispatch } from '../../sandbox/dispatch.js'
-import { type UserRequest } from '../../sandbox/schema/user-transaction.js'
+import { type UserRequest } from '../../sandbox/records.js'
 import { signingMessage } from '../../sandbox/signed-transaction.js'
 import { faucet } from '../../sandbox/submissions.js'
 import { fundAccount } from '../../sandbox/submit-transaction.js'

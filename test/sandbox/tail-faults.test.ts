@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import t from 'tap'
-import { type WriteSetChange } from '../../sandbox/schema/change.js'
+import { type WriteSetChange } from '../../sandbox/records.js'
 import { type TailLie } from '../../sandbox/transaction-page-fault.js'
 import { transactionRecord } from '../../sandbox/transactions.js'
 import { startSandboxNode } from '../support/replicas.js'

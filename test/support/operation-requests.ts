@@ -13,18 +13,12 @@ const posted = (path: string, body: unknown, headers: Record<string, string> = {
   body: JSON.stringify(body)
 })
 
-/**
- * Returns a successful request for each operation of the embedded node, by name; `hash` is of an existing transaction.
- */
+/** Returns a successful request for each operation of docs/openapi.yaml; `hash` is of an existing transaction. */
 export function operationRequests (hash: string): Readonly<Record<string, OperationRequest>> {
   return {
     index: { path: '/v1' },
     info: { path: '/v1/info' },
     estimate_gas_price: { path: '/v1/estimate_gas_price' },
-    healthy: { path: '/v1/-/healthy' },
-    spec: { path: '/v1/spec' },
-    spec_json: { path: '/v1/spec.json' },
-    spec_yaml: { path: '/v1/spec.yaml' },
     table_item: posted('/v1/tables/0x5eed/item?ledger_version=2000', {
       key_type: 'u64',
       value_type: '0x42::shop::Item',
@@ -42,12 +36,10 @@ export function operationRequests (hash: string): Readonly<Record<string, Operat
     account_modules: { path: '/v1/accounts/0x1/modules?limit=5' },
     account_events: { path: '/v1/accounts/0x1/events/0x1::block::BlockResource/new_block_events' },
     events_by_creation_number: { path: '/v1/accounts/0x1/events/3' },
-    account_transactions: { path: '/v1/accounts/0xcafe/transactions' },
     block_by_version: { path: '/v1/blocks/by_version/2000?with_transactions=true' },
     block_by_height: { path: '/v1/blocks/by_height/200' },
     transactions: { path: '/v1/transactions?start=2000' },
     transaction_by_version: { path: '/v1/transactions/by_version/2000' },
-    transaction_by_hash: { path: `/v1/transactions/by_hash/${hash}` },
-    transaction_wait_by_hash: { path: `/v1/transactions/wait_by_hash/${hash}` }
+    transaction_by_hash: { path: `/v1/transactions/by_hash/${hash}` }
   }
 }
