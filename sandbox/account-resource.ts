@@ -14,7 +14,7 @@ export const accountResources: ReadonlyMap<Address, ResourceDefinition> = new Ma
       accountValue(ledger, address, version, {
         authenticationKey: digestBytes(ledger.seed, 'authentication', address),
         sequence: nextSequenceAt(ledger, address, version),
-        creationNumber: nextCreationNumber(ledger, address, version)
+        creationNumber: address === addressOf('1') ? 5n : address === depositAccount ? 4n : 2n
       }))
   ])
 )
@@ -56,10 +56,4 @@ function accountValue (
     ['rotation_capability_offer', offer],
     ['signer_capability_offer', offer]
   ])
-}
-
-function nextCreationNumber (ledger: Ledger, address: Address, version: bigint): bigint {
-  if (address === addressOf('1')) return 5n
-  if (address !== depositAccount) return 2n
-  return ledger.recreation !== undefined && ledger.blockOf(version).height >= ledger.recreation.recreatedAt ? 6n : 4n
 }

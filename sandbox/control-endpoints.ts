@@ -63,8 +63,6 @@ function applyControl (
       return applyNumber(params.get('blocks') ?? '1', blocks => ledger.grow(blocks))
     case 'POST /sandbox/prune':
       return applyNumber(params.get('height') ?? '', height => ledger.pruneTo(height))
-    case 'POST /sandbox/recreate':
-      return applyNumber(params.get('blocks') ?? '10', blocks => ledger.recreateCoinStore(blocks))
     case 'POST /sandbox/reset':
       return applyNumber(params.get('seed') ?? String(ledger.seed + 1), seed => resetNode(node, { seed }))
     case 'POST /sandbox/faults': {

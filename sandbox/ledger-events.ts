@@ -1,6 +1,6 @@
 import { addressBytes, addressOf, shortAddress } from './address.js'
 import { integerBytes, sequenceBytes, sizedBytes, textBytes, u64Bytes } from './bcs.js'
-import { depositAccount, depositStreams } from './deposit-events.js'
+import { depositAccount, depositStream } from './deposit-events.js'
 import { digestHex } from './seeded-digest.js'
 import { type Block, epochBlocks, type Ledger } from './ledger.js'
 import { type EventRecord } from './records.js'
@@ -35,23 +35,18 @@ export const newEpochStream: AccountEventStream = {
   }
 }
 
-/** Returns every stream that ever had events; any other handle has none. */
-export function streamsOf (ledger: Ledger): AccountEventStream[] {
-  return [newBlockStream, newEpochStream, ...depositStreams(ledger)]
-}
+/** Every stream that has events; any other handle has none. */
+export const streams: readonly AccountEventStream[] = [newBlockStream, newEpochStream, depositStream]
 
 /** Returns the stream events that a transaction emitted. */
 export function eventsOfVersion (ledger: Ledger, block: Block, version: bigint): LedgerEvent[] {
   // Every stream emits in one of the first two transactions, so the rest of a huge block costs nothing.
   if (version > block.firstVersion + 1n) return []
   const height = Number(block.height)
-  const emitted = [newBlockStream.eventAt(ledger, height)]
-  if (height % epochBlocks === 0) emitted.push(newEpochStream.eventAt(ledger, height / epochBlocks))
-  for (const stream of height % 3 === 0 ? depositStreams(ledger) : []) {
+  return streams.flatMap(stream => {
     const count = stream.countAtHeight(height)
-    if (count > stream.countAtHeight(height - 1)) emitted.push(stream.eventAt(ledger, count - 1))
-  }
-  return emitted.filter(event => event.version === version)
+    return count > stream.countAtHeight(height - 1) ? stream.eventAt(ledger, count - 1) : []
+  }).filter(event => event.version === version)
 }
 
 /** True if a transaction deposits coins: one in every third block does. */

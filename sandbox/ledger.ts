@@ -34,16 +34,9 @@ export interface LedgerOptions {
   readonly release?: string
   readonly startUsec?: bigint
   readonly blockTransactions?: number
-  readonly recreation?: CoinStoreRecreation
   readonly realLeaves?: boolean
   /** Milliseconds between two blocks, also in their timestamps; 0 or undefined: a quarter of a second. */
   readonly blockMs?: number
-}
-
-/** Heights at which the coin store of 0xcafe is destroyed and recreated with new event handles. */
-export interface CoinStoreRecreation {
-  readonly destroyedAt: number
-  readonly recreatedAt: number
 }
 
 /** The number of blocks between two changes of the epoch. */
@@ -74,8 +67,6 @@ export class Ledger {
   prunedEvents: PrunedEventsMode = 'error500'
   /** Form of the transactions in a BCS block: an option (00, 01) or a bare vector. */
   blockBcs: 'option' | 'bare' = 'option'
-  /** Must be set to heights above the head, so that existing blocks do not change. */
-  recreation: CoinStoreRecreation | undefined
   /** @internal Where each state key is listed, extended on demand. */
   readonly state = new StateIndex()
   /** @internal Roots of the transactions, extended on demand. */
@@ -88,7 +79,7 @@ export class Ledger {
   readonly newestJson = { byVersion: new Map<bigint, Buffer>(), next: 0n, release: '' }
   /** @internal Index of versions by transaction hash, extended on demand. */
   readonly versionsByHash = { versions: new Map<string, bigint>(), next: 0n }
-  /** Transactions that clients submitted; the only content that does not follow from the seed. */
+  /** @internal Transactions that clients submitted; the only content that does not follow from the seed. */
   readonly submissions = new Submissions()
   /** Milliseconds between two blocks, also in their timestamps. */
   readonly blockMs: number
@@ -109,7 +100,6 @@ export class Ledger {
     this.blockTransactions = options.blockTransactions
     this.realLeaves = options.realLeaves ?? false
     this.release = options.release ?? releases.variants
-    this.recreation = options.recreation
     this.blockMs = options.blockMs !== undefined && options.blockMs > 0 ? options.blockMs : usualBlockMs
     this.#startUsec = options.startUsec ?? 1_660_247_629_760_032n
     this.grow(Math.max(1, options.blocks))
@@ -159,15 +149,6 @@ export class Ledger {
         this.submissions.commit(transaction, this.startVersion + BigInt(first + size - 1 + at))
       })
     }
-  }
-
-  /**
-   * Schedules the destruction of 0xcafe's coin store in the next block and its return `blocks` later. Has no effect
-   * after the destruction.
-   */
-  recreateCoinStore (blocks: number): void {
-    if (this.recreation !== undefined && this.recreation.destroyedAt <= this.height) return
-    this.recreation = { destroyedAt: this.height + 1, recreatedAt: this.height + 1 + blocks }
   }
 
   /** Prunes everything below a height; pruning cannot be undone. */

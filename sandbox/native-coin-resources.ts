@@ -1,11 +1,11 @@
 import { hash } from 'node:crypto'
 import { type Address, addressBytes, addressOf } from './address.js'
-import { depositStreams, depositAccount, depositsBefore, depositSum, emptyStream } from './deposit-events.js'
+import { depositStream, depositAccount, depositSum, emptyStream } from './deposit-events.js'
 import { type Ledger } from './ledger.js'
 import { defineGroup, defineResource, handleValue, type ResourceDefinition } from './resource-definition.js'
 import { drawnSequenceAt, knownSenders } from './sender-schedule.js'
 import { initialAssets } from './submissions.js'
-import { eventCountAt, type AccountEventStream } from './account-event-stream.js'
+import { eventCountAt } from './account-event-stream.js'
 import {
   type EncodedValue,
   addressValue,
@@ -33,29 +33,19 @@ const assetsPerTransaction = 2_000_017n
 export const coinStore = defineResource(
   depositAccount,
   `0x1::coin::CoinStore<${nativeCoinType}>`,
-  (ledger, version) => {
-    const height = Number(ledger.blockOf(version).height)
-    const { destroyedAt, recreatedAt } = ledger.recreation ?? { destroyedAt: Infinity, recreatedAt: Infinity }
-    const [first, second] = depositStreams(ledger)
-    if (first !== undefined && height < destroyedAt) {
-      return coinStoreContent(
-        ledger,
-        first,
-        3n,
-        initialCoins + depositSum(ledger, eventCountAt(ledger, first, version)),
-        version
-      )
-    }
-    if (second === undefined || height < recreatedAt) return undefined
-    const before = depositsBefore(recreatedAt)
-    return coinStoreContent(
-      ledger,
-      second,
-      5n,
-      depositSum(ledger, before + eventCountAt(ledger, second, version)) - depositSum(ledger, before),
-      version
-    )
-  }
+  (ledger, version) =>
+    structValue([
+      [
+        'coin',
+        structValue([[
+          'value',
+          u64Value(initialCoins + depositSum(ledger, eventCountAt(ledger, depositStream, version)))
+        ]])
+      ],
+      ['frozen', boolValue(false)],
+      ['deposit_events', handleValue(ledger, depositStream, version)],
+      ['withdraw_events', handleValue(ledger, emptyStream(depositAccount, 3n), version)]
+    ])
 )
 
 /** Address of the primary store for a fungible asset of an owner. */
@@ -65,7 +55,7 @@ export function primaryStore (owner: Address, metadata: Address): Address {
 
 /** Primary stores of the chain's own asset, by owner; all members are in the group of the store's object. */
 export const primaryStores: ReadonlyMap<Address, ResourceDefinition> = new Map(
-  [depositAccount, ...knownSenders, addressOf('42')].map(owner => [owner, defineStore(owner)])
+  [...knownSenders, addressOf('42')].map(owner => [owner, defineStore(owner)])
 )
 
 /** The resources of the chain's own coin as a fungible asset. */
@@ -103,17 +93,11 @@ function defineStore (owner: Address): ResourceDefinition {
 }
 
 function assetBalanceAt (ledger: Ledger, owner: Address, version: bigint): bigint | undefined {
-  const drawn = primaryStores.has(owner) ? drawnBalanceAt(ledger, owner, version) : undefined
+  const drawn = primaryStores.has(owner)
+    ? initialAssets - assetsPerTransaction * drawnSequenceAt(ledger, owner, version)
+    : undefined
   const change = ledger.submissions.balanceChangeAt(owner, version)
   return drawn === undefined && change === undefined ? undefined : (drawn ?? 0n) + (change ?? 0n)
-}
-
-// The balance of the destroyed coin store moves to the depositor's fungible store, as in the migration of coins.
-function drawnBalanceAt (ledger: Ledger, owner: Address, version: bigint): bigint | undefined {
-  if (owner !== depositAccount) return initialAssets - assetsPerTransaction * drawnSequenceAt(ledger, owner, version)
-  const { recreation } = ledger
-  if (recreation === undefined || ledger.blockOf(version).height < recreation.destroyedAt) return undefined
-  return initialCoins + depositSum(ledger, depositsBefore(recreation.destroyedAt))
 }
 
 /** Encodes the resource that every object has. */
@@ -129,20 +113,5 @@ export function objectCore (owner: Address): EncodedValue {
         structValue([['id', structValue([['creation_num', u64Value(0n)], ['addr', addressValue(owner)]])]])
       ]])
     ]
-  ])
-}
-
-function coinStoreContent (
-  ledger: Ledger,
-  deposits: AccountEventStream,
-  withdrawals: bigint,
-  value: bigint,
-  version: bigint
-): EncodedValue {
-  return structValue([
-    ['coin', structValue([['value', u64Value(value)]])],
-    ['frozen', boolValue(false)],
-    ['deposit_events', handleValue(ledger, deposits, version)],
-    ['withdraw_events', handleValue(ledger, emptyStream(depositAccount, withdrawals), version)]
   ])
 }

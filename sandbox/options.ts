@@ -1,5 +1,3 @@
-import { type CoinStoreRecreation } from './ledger.js'
-
 /** Options that a sandbox node is started with. */
 export interface SandboxOptions {
   seed?: number
@@ -20,8 +18,6 @@ export interface SandboxOptions {
   family?: string
   /** The `git_hash` of the release, 40 hex digits. */
   release?: string
-  /** Heights at which the coin store of 0xcafe is destroyed and recreated; default: never. */
-  recreation?: CoinStoreRecreation
   /**
    * Builds each transaction to hash it for the accumulator, so that its roots are those of a real chain; default: the
    * leaves are drawn, which costs far less.
@@ -50,8 +46,8 @@ export interface SandboxOptions {
 
 /** Options of a running sandbox node. */
 export type Settings =
-  & Required<Omit<SandboxOptions, 'blockTransactions' | 'release' | 'recreation'>>
-  & Pick<SandboxOptions, 'blockTransactions' | 'release' | 'recreation'>
+  & Required<Omit<SandboxOptions, 'blockTransactions' | 'release'>>
+  & Pick<SandboxOptions, 'blockTransactions' | 'release'>
 
 /** Default options of a sandbox node. */
 export const defaultSettings: Settings = {

@@ -3,8 +3,7 @@ import { requireAccount } from './require-account.js'
 import { type Address, readAddress } from './address.js'
 import { sequenceBytes } from './bcs.js'
 import { emptyStream } from './deposit-events.js'
-import { type Ledger } from './ledger.js'
-import { eventBytes, eventRecord, streamsOf } from './ledger-events.js'
+import { eventBytes, eventRecord, streams } from './ledger-events.js'
 import {
   readAddressParam,
   readIdentifierParam,
@@ -46,7 +45,7 @@ export function readEventsByNumber (context: RequestContext): SandboxResponse {
   const limit = readLimitQuery(context.query)
   const format = requestedFormat(context, 'Get events by event key')
   requireAccount(context, address, context.snapshot.position.version)
-  return eventsResponse(context, format, streamByNumber(context.snapshot.ledger, address, number), start, limit)
+  return eventsResponse(context, format, streamByNumber(address, number), start, limit)
 }
 
 function eventsResponse (
@@ -86,11 +85,11 @@ function streamOf (
       `Deserialization error, field(${field}) type is not a EventHandle struct: unexpected end of input`
     )
   }
-  return streamByNumber(ledger, String(readAddress(guid.id.addr)), BigInt(guid.id.creation_num))
+  return streamByNumber(String(readAddress(guid.id.addr)), BigInt(guid.id.creation_num))
 }
 
-function streamByNumber (ledger: Ledger, address: Address, number: bigint): AccountEventStream {
-  return streamsOf(ledger).find(({ account, creationNumber }) => account === address && creationNumber === number) ??
+function streamByNumber (address: Address, number: bigint): AccountEventStream {
+  return streams.find(({ account, creationNumber }) => account === address && creationNumber === number) ??
     emptyStream(address, number)
 }
 

@@ -101,14 +101,12 @@ export function extendAccumulator (ledger: Ledger, upTo: bigint): void {
 
 // A real leaf needs the whole transaction. A drawn one binds all that differs between chains.
 function leafAt (location: TransactionLocation): Buffer {
-  const { ledger: { seed, chainId, recreation, realLeaves }, block: { height, firstVersion, timestampUsec }, version } =
-    location
-  if (realLeaves || location.ledger.submissions.at(version) !== undefined) {
+  const { ledger: { seed, chainId, realLeaves, submissions }, block, version } = location
+  if (realLeaves || submissions.at(version) !== undefined) {
     return leafOf(execute(location, transactionOutcomeOf(location)))
   }
-  if (version > firstVersion) return digestBytes(seed, chainId, 'leaf', version)
-  const passed = [recreation?.destroyedAt, recreation?.recreatedAt].filter(at => at !== undefined && at <= height)
-  return digestBytes(seed, chainId, 'leaf', version, timestampUsec, passed.join())
+  const bound = version > block.firstVersion ? [] : [block.timestampUsec]
+  return digestBytes(seed, chainId, 'leaf', version, ...bound)
 }
 
 function recordOf (executed: Executed): CommittedTransaction {

@@ -1,12 +1,10 @@
-import { accountResources } from '../account-resource.js'
 import { shortAddress } from '../address.js'
-import { depositAccount } from '../deposit-events.js'
 import { digestHex } from '../seeded-digest.js'
 import { isDepositAt } from '../ledger-events.js'
 import { blockResources, epochResources } from '../framework-resources.js'
 import { epochBlocks } from '../ledger.js'
-import { coinStore, primaryStores } from '../native-coin-resources.js'
-import { type ResourceDefinition, resourceWrite } from '../resource-definition.js'
+import { coinStore } from '../native-coin-resources.js'
+import { resourceWrite } from '../resource-definition.js'
 import { type BlockEndTransaction, type BlockMetadataExtension, type BlockMetadataTransaction } from '../records.js'
 import { type Write } from '../write.js'
 import { committedMembersOf, type Executed } from './executed.js'
@@ -72,14 +70,10 @@ function extensionOf (location: TransactionLocation): BlockMetadataExtension | u
 /** Returns what the first transaction of a block writes. */
 export function metadataWrites ({ ledger, block, version }: TransactionLocation): Write[] {
   const height = Number(block.height)
-  const { destroyedAt, recreatedAt } = ledger.recreation ?? { destroyedAt: -1, recreatedAt: -1 }
-  const definitions: Array<ResourceDefinition | undefined> = [
+  const definitions = [
     ...blockResources,
     ...height % epochBlocks === 0 ? epochResources : [],
-    ...isDepositAt(ledger, block, version) || height === destroyedAt || height === recreatedAt ? [coinStore] : [],
-    // The coins of a destroyed store move to the fungible store; a new coin store has new event handles.
-    height === destroyedAt ? primaryStores.get(depositAccount) : undefined,
-    height === recreatedAt ? accountResources.get(depositAccount) : undefined
+    ...isDepositAt(ledger, block, version) ? [coinStore] : []
   ]
-  return definitions.flatMap(definition => definition === undefined ? [] : resourceWrite(definition, ledger, version))
+  return definitions.map(definition => resourceWrite(definition, ledger, version))
 }

@@ -1,5 +1,4 @@
 import { accountResources } from '../account-resource.js'
-import { depositAccount } from '../deposit-events.js'
 import { blockResources, constantResources, epochResources } from '../framework-resources.js'
 import { assetMetadata, coinStore, primaryStores } from '../native-coin-resources.js'
 import { resourceWrite } from '../resource-definition.js'
@@ -21,7 +20,7 @@ export function genesisWrites ({ ledger, version }: TransactionLocation): Write[
     ...constantResources,
     coinStore,
     assetMetadata,
-    ...[...primaryStores].flatMap(([owner, store]) => owner === depositAccount ? [] : store)
+    ...primaryStores.values()
   ]
   return [
     ...scheduledValues.filter(({ stateAt }) => stateAt(0) !== undefined).map(value => scheduledWrite(value, ledger, 0)),

@@ -12,13 +12,8 @@ import { dispatch } from '../../sandbox/dispatch.js'
 import { transactionRecord } from '../../sandbox/transactions.js'
 import { check, seedTitle } from '../support/properties.js'
 
-// Covers the destruction and return of a coin store, two epochs and every kind of change; ends before the large blocks.
-const ledger = new Ledger({
-  ...defaultSettings,
-  blocks: 420,
-  prunedBlocks: 0,
-  recreation: { destroyedAt: 90, recreatedAt: 120 }
-})
+// Covers two epochs and every kind of change; ends before the large blocks.
+const ledger = new Ledger({ ...defaultSettings, blocks: 420, prunedBlocks: 0 })
 const lastVersion = Number(ledger.head.version)
 const digests = await Promise.all(
   Array.from({ length: lastVersion + 1 }, async (_, version) => await digestOfVersion(BigInt(version)))

@@ -11,13 +11,8 @@ import { transactionRecord } from '../../sandbox/transactions.js'
 import { trustedStructTag } from '../../sandbox/type-tag.js'
 import { check, seedTitle } from '../support/properties.js'
 
-// Covers the destruction and return of a coin store, two epochs and every kind of change; ends before the large blocks.
-const ledger = new Ledger({
-  ...defaultSettings,
-  blocks: 420,
-  prunedBlocks: 0,
-  recreation: { destroyedAt: 90, recreatedAt: 120 }
-})
+// Covers two epochs and every kind of change; ends before the large blocks.
+const ledger = new Ledger({ ...defaultSettings, blocks: 420, prunedBlocks: 0 })
 const listed: ReadonlyArray<readonly WriteSetChange[]> = Array.from(
   { length: Number(ledger.head.version) + 1 },
   (_, version) => transactionRecord(ledger, ledger.blockOf(BigInt(version)), BigInt(version)).changes
