@@ -3,6 +3,7 @@ import { createServer } from 'node:net'
 import { join } from 'node:path'
 import t from 'tap'
 import { setTimeout as pause } from 'node:timers/promises'
+import { Deferred } from '../../src/workers/deferred.js'
 import { sendRequest } from '../support/client.js'
 import { respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
 import { startCommand } from '../cli/command.js'
@@ -106,16 +107,13 @@ t.test(
   together(),
   async t => {
     let respond = (): void => {}
-    let notify = (): void => {}
-    const requested = new Promise<void>(resolve => {
-      notify = resolve
-    })
+    const requested = new Deferred<void>()
     const upstream = await startStubUpstream(t, (request, response) => {
       if (request.url?.includes('modules') !== true) return response.writeHead(404, stamps()).end()
       respond = () => {
         respondOk(response, '[]')
       }
-      return notify()
+      return requested.resolve()
     })
     const config = join(
       t.testdir({
@@ -127,7 +125,7 @@ t.test(
     const [, publicUrl = ''] = await varve.waitForOutput(/"url":"(\S+?)"/)
     await varve.waitForOutput(/upstream is up/)
     const read = sendRequest(publicUrl, '/v1/accounts/0x1/modules?ledger_version=500')
-    await requested
+    await requested.promise
     varve.raiseFault('exception', new Error('sent s3cret-key'))
     varve.raiseFault('exception', new Error('and again'))
     respond()

@@ -7,7 +7,7 @@ import { freePort } from '../support/free-port.js'
 import { startRedis } from '../support/redis-server.js'
 import { blockTarget, controlKey, startSandboxNode, portOf, publishedGenerations } from '../support/replicas.js'
 import { redisHitStatus, cacheStatusHeader } from '../support/cache-status.js'
-import { slowRedis } from '../support/slow-redis.js'
+import { slowRedis } from '../support/tcp-gate.js'
 import { until } from '../support/until.js'
 import { type TestVarve, varveAt } from '../support/varve.js'
 

@@ -1,35 +1,23 @@
 import t from 'tap'
 import { FreshCoalescer, Coalescer } from '../../src/cache/coalescer.js'
+import { Deferred } from '../../src/workers/deferred.js'
 
-interface Gate<T> {
-  readonly fetch: () => Promise<T>
-  readonly open: (value: T) => void
-  readonly fail: (error: Error) => void
-}
-
-function gate<T> (log: string[], name: string): Gate<T> {
-  let open: (value: T) => void = () => {}
-  let fail: (error: Error) => void = () => {}
-  const promise = new Promise<T>((resolve, reject) => {
-    open = resolve
-    fail = reject
-  })
-  return {
-    fetch: async () => {
-      log.push(name)
-      return await promise
-    },
-    open,
-    fail
+/** A fetch whose end the test decides. */
+function heldFetch<T> (log: string[], name: string): { fetch: () => Promise<T>, end: Deferred<T> } {
+  const end = new Deferred<T>()
+  const fetch = async (): Promise<T> => {
+    log.push(name)
+    return await end.promise
   }
+  return { fetch, end }
 }
 
 t.test('a burst of equal reads shares one fetch', async t => {
   const coalescer = new Coalescer<number>(() => true)
   const log: string[] = []
-  const first = gate<number>(log, 'first')
+  const first = heldFetch<number>(log, 'first')
   const callers = Array.from({ length: 1000 }, async () => await coalescer.run('k', first.fetch))
-  first.open(7)
+  first.end.resolve(7)
   const results = await Promise.all(callers)
   t.same(log, ['first'])
   t.equal(results.filter(({ isCollapsed }) => isCollapsed).length, 999)
@@ -46,13 +34,13 @@ t.test('different reads are fetched separately', async t => {
 t.test('a failed coalesced fetch fails only its leader, and the others share one more fetch', async t => {
   const coalescer = new Coalescer<string>(() => true)
   const log: string[] = []
-  const first = gate<string>(log, 'first')
-  const second = gate<string>(log, 'second')
+  const first = heldFetch<string>(log, 'first')
+  const second = heldFetch<string>(log, 'second')
   const leader = coalescer.run('k', first.fetch)
   const joiners = Array.from({ length: 10 }, async () => await coalescer.run('k', second.fetch))
-  first.fail(new Error('the upstream failed'))
+  first.end.reject(new Error('the upstream failed'))
   await t.rejects(leader, { message: 'the upstream failed' })
-  second.open('ok')
+  second.end.resolve('ok')
   const results = await Promise.all(joiners)
   t.same(log, ['first', 'second'])
   t.ok(results.every(({ result }) => result === 'ok'))
@@ -74,26 +62,26 @@ t.test('a second failed fetch fails all its readers, so an upstream gets two req
 t.test('a latest read joins only a fetch that has not started, behind the one in flight', async t => {
   const coalescer = new FreshCoalescer<string>(() => true)
   const log: string[] = []
-  const first = gate<string>(log, 'first')
-  const second = gate<string>(log, 'second')
-  const third = gate<string>(log, 'third')
+  const first = heldFetch<string>(log, 'first')
+  const second = heldFetch<string>(log, 'second')
+  const third = heldFetch<string>(log, 'third')
   const early = coalescer.run('k', first.fetch)
   await Promise.resolve()
   const gathered = Array.from({ length: 100 }, async () => await coalescer.run('k', second.fetch))
   t.same(log, ['first'], 'the second waits for the first to end')
   t.equal(coalescer.size, 2)
-  first.open('one')
+  first.end.resolve('one')
   t.same(await early, { result: 'one', isCollapsed: false })
   await new Promise(resolve => {
     setImmediate(resolve)
   })
   t.same(log, ['first', 'second'])
   const late = coalescer.run('k', third.fetch)
-  second.open('two')
+  second.end.resolve('two')
   const got = await Promise.all(gathered)
   t.ok(got.every(({ result }) => result === 'two'))
   t.equal(got.filter(({ isCollapsed }) => isCollapsed).length, 99)
-  third.open('three')
+  third.end.resolve('three')
   t.same(await late, { result: 'three', isCollapsed: false }, 'a read after the start of the second gets a third')
   await new Promise(resolve => {
     setImmediate(resolve)
@@ -104,18 +92,18 @@ t.test('a latest read joins only a fetch that has not started, behind the one in
 t.test('a failed latest fetch does not fail the reads queued behind it', async t => {
   const coalescer = new FreshCoalescer<string>(() => true)
   const log: string[] = []
-  const first = gate<string>(log, 'first')
+  const first = heldFetch<string>(log, 'first')
   const early = coalescer.run('k', first.fetch)
   await Promise.resolve()
   const queued = coalescer.run('k', async () => 'ok')
-  first.fail(new Error('dead'))
+  first.end.reject(new Error('dead'))
   await t.rejects(early, { message: 'dead' })
   t.same(await queued, { result: 'ok', isCollapsed: false })
 })
 
 t.test('a failed queued fetch fails only its leader, and the others share one more fetch', async t => {
   const coalescer = new FreshCoalescer<string>(() => true)
-  const first = gate<string>([], 'first')
+  const first = heldFetch<string>([], 'first')
   const early = coalescer.run('k', first.fetch)
   await Promise.resolve()
   let flown = 0
@@ -124,7 +112,7 @@ t.test('a failed queued fetch fails only its leader, and the others share one mo
       if (++flown === 1) throw new Error('dead')
       return 'ok'
     }))
-  first.open('one')
+  first.end.resolve('one')
   await early
   const results = await Promise.allSettled(gathered)
   t.equal(flown, 2)
@@ -133,7 +121,7 @@ t.test('a failed queued fetch fails only its leader, and the others share one mo
 
 t.test('a failed queued fetch is repeated once and not more', async t => {
   const coalescer = new FreshCoalescer<string>(() => true)
-  const first = gate<string>([], 'first')
+  const first = heldFetch<string>([], 'first')
   const early = coalescer.run('k', first.fetch)
   await Promise.resolve()
   let flown = 0
@@ -142,7 +130,7 @@ t.test('a failed queued fetch is repeated once and not more', async t => {
       flown++
       throw new Error('dead')
     }))
-  first.open('one')
+  first.end.resolve('one')
   await early
   t.ok((await Promise.allSettled(gathered)).every(({ status }) => status === 'rejected'))
   t.equal(flown, 2)
@@ -160,25 +148,18 @@ for (const [what, make] of coalescers) {
   t.test(`a streamed response has one reader, and the coalesced reads fetch in parallel (${what})`, async t => {
     const coalescer = make(result => result !== 'stream')
     let flown = 0
-    let finish: () => void = () => {}
-    const finished = new Promise<void>(resolve => {
-      finish = resolve
-    })
-    let allGone: () => void = () => {}
-    const gone = new Promise<void>(resolve => {
-      allGone = resolve
-    })
+    const [finished, gone] = [new Deferred<void>(), new Deferred<void>()]
     const callers = Array.from({ length: 10 }, async () =>
       await coalescer.run('k', async () => {
         const nth = ++flown
-        if (nth === 10) allGone()
-        if (nth > 1) await finished
+        if (nth === 10) gone.resolve()
+        if (nth > 1) await finished.promise
         return 'stream'
       }))
     t.same(await callers[0], { result: 'stream', isCollapsed: false })
-    await gone
+    await gone.promise
     t.equal(coalescer.size, 0, 'a fetch of a single reader cannot be joined')
-    finish()
+    finished.resolve()
     t.same(await Promise.all(callers), Array(10).fill({ result: 'stream', isCollapsed: false }))
     t.equal(flown, 10)
   })
@@ -242,10 +223,10 @@ for (const [what, make] of coalescers) {
 
 t.test('a fetch is reported in flight under its own key only', async t => {
   const coalescer = new Coalescer<string>(() => true)
-  const first = gate<string>([], 'first')
+  const first = heldFetch<string>([], 'first')
   const fetching = coalescer.run('k', first.fetch)
   t.same([coalescer.has('k'), coalescer.has('other')], [true, false])
-  first.open('one')
+  first.end.resolve('one')
   await fetching
   t.equal(coalescer.has('k'), false)
 })
@@ -253,7 +234,7 @@ t.test('a fetch is reported in flight under its own key only', async t => {
 t.test('a latest read that must fetch alone starts at once, not behind a queued fetch', async t => {
   const coalescer = new FreshCoalescer<string>(result => result !== 'stream')
   const log: string[] = []
-  const slow = gate<string>(log, 'slow')
+  const slow = heldFetch<string>(log, 'slow')
   let flown = 0
   const first = coalescer.run('k', async () => 'stream')
   const coalesced = coalescer.run('k', async () => {
@@ -264,6 +245,6 @@ t.test('a latest read that must fetch alone starts at once, not behind a queued 
   const third = coalescer.run('k', slow.fetch)
   t.same(await coalesced, { result: 'own 1', isCollapsed: false })
   t.ok(log.includes('alone'))
-  slow.open('three')
+  slow.end.resolve('three')
   t.same(await third, { result: 'three', isCollapsed: false })
 })

@@ -10,7 +10,7 @@ import { startRedis } from '../support/redis-server.js'
 import { startSandboxNode, untilWritten } from '../support/replicas.js'
 import { memoryHitStatus, redisHitStatus, cacheStatusHeader, storedMissStatus } from '../support/cache-status.js'
 import { openRedisTier, storedEntryOf, type TestRedisTier } from '../support/redis-tier.js'
-import { slowRedis } from '../support/slow-redis.js'
+import { slowRedis } from '../support/tcp-gate.js'
 import { until } from '../support/until.js'
 import { type TestVarve, varveAt } from '../support/varve.js'
 

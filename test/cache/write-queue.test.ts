@@ -5,7 +5,7 @@ import { sendRequest } from '../support/client.js'
 import { startIdleMeter } from '../support/idle-meter.js'
 import { startRedis } from '../support/redis-server.js'
 import { openRedisTier, storedEntryOf } from '../support/redis-tier.js'
-import { slowRedis } from '../support/slow-redis.js'
+import { slowRedis } from '../support/tcp-gate.js'
 import { until } from '../support/until.js'
 import { varveAt } from '../support/varve.js'
 

@@ -18,7 +18,7 @@ import {
 } from '../support/replicas.js'
 import { redisHitStatus, cacheStatusHeader } from '../support/cache-status.js'
 import { openRedisTier, storedEntryOf } from '../support/redis-tier.js'
-import { slowRedis } from '../support/slow-redis.js'
+import { slowRedis } from '../support/tcp-gate.js'
 import { until } from '../support/until.js'
 import { type TestVarve, varveAt } from '../support/varve.js'
 import { encodeWithChecksum } from '../../src/cluster/checksummed-json.js'

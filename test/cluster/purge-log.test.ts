@@ -8,7 +8,7 @@ import { ExpiringKeys } from '../../src/cluster/expiring-keys.js'
 import { type RedisProcess } from '../support/redis-process.js'
 import { startRedis } from '../support/redis-server.js'
 import { openRedisTier, storedEntryOf, type TestRedisTier } from '../support/redis-tier.js'
-import { slowRedis } from '../support/slow-redis.js'
+import { slowRedis } from '../support/tcp-gate.js'
 import { until } from '../support/until.js'
 
 const logKey = 'varve:1:purges 4'

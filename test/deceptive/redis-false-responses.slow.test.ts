@@ -1,7 +1,7 @@
 import t from 'tap'
 import { isRedisUp, marginMs, readiness, startReplicaPair, slowestOf } from '../support/replica-pair.js'
 import { startRedis } from '../support/redis-server.js'
-import { slowRedis } from '../support/slow-redis.js'
+import { slowRedis } from '../support/tcp-gate.js'
 import { until } from '../support/until.js'
 
 const timeoutMs = 100

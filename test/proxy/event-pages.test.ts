@@ -2,6 +2,7 @@ import t from 'tap'
 import { cacheStatusOf, type Outcome, outcomeNameOf } from '../../src/proxy/outcomes.js'
 import { type PrunedEventsMode, releases, type Sandbox } from '#sandbox'
 import { serveRead } from '../../src/proxy/serve-read.js'
+import { Deferred } from '../../src/workers/deferred.js'
 import { sendRequest } from '../support/client.js'
 import { bodyOf, contextAt, contextAtSandbox as proxyAt, readOfTarget } from '../support/proxy-context.js'
 import { handlePath, startEventUpstream, streamPath } from '../support/event-upstream.js'
@@ -390,22 +391,19 @@ t.test('a short page of a lagging upstream is fetched again, counted, and not ta
 
 t.test('a lagging page too large to buffer is cancelled when it is fetched again', async t => {
   const laggingStamps = stamps(headAt(900))
-  let close: () => void = () => {}
-  const closed = new Promise<void>(resolve => {
-    close = resolve
-  })
+  const closed = new Deferred<void>()
   const stub = await startStubUpstream(t, (_request, response, nth) => {
     if (nth > 1) return respondOk(response, '[]')
     // Never ends, so that only cancelling frees its connection.
-    response.on('close', close).writeHead(200, { 'content-type': 'application/json', ...laggingStamps }).write(
-      `["${'x'.repeat(1_500_000)}`
-    )
+    response.on('close', () => {
+      closed.resolve()
+    }).writeHead(200, { 'content-type': 'application/json', ...laggingStamps }).write(`["${'x'.repeat(1_500_000)}`)
   })
   const { context } = contextAt(t, stub.url)
   await context.resolveChain()
   const outcome = await serveRead(context, readOfTarget(`${blocks}?start=5&limit=5`))
   t.same([bodyOf(outcome), versionIn(outcome)], ['[]', 1000n])
-  await closed
+  await closed.promise
 })
 
 t.test('responses of a pruned upstream are forwarded, counted and never stored', async t => {

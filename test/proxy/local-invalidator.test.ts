@@ -6,6 +6,7 @@ import { serveRead } from '../../src/proxy/serve-read.js'
 import { invalidationOfRead, LocalInvalidator } from '../../src/proxy/local-invalidator.js'
 import { keysOf, microCacheKeyOf, type Read } from '../../src/api/read.js'
 import { matchEndpoint, readRequest } from '../../src/api/read-request.js'
+import { Deferred } from '../../src/workers/deferred.js'
 import { type TestRequest, tableItemLookup } from '../support/client.js'
 import { contextAt, readOfTarget } from '../support/proxy-context.js'
 import { respondOk, startStubUpstream } from '../support/stub-upstream.js'
@@ -170,14 +171,11 @@ t.test('a fetch detects whether a purge that came since covers its entry or its 
 t.test('a purge reaches the tiers of this process, and waits until the slowest has done it', async t => {
   const memory = new MemoryTier(1e6, { wrote: () => {}, evicted: () => {} }, () => 0)
   const invalidated: string[] = []
-  let finish = (): void => {}
-  const finished = new Promise<void>(resolve => {
-    finish = resolve
-  })
+  const finished = new Deferred<void>()
   const below: OwnTier = {
     invalidate: async ({ keys }) => {
       invalidated.push(...keys)
-      await finished
+      await finished.promise
       return true
     },
     clear: async () => {
@@ -189,7 +187,7 @@ t.test('a purge reaches the tiers of this process, and waits until the slowest h
   const done: string[] = []
   const purge = invalidator.invalidate({ keys: ['a'], intervals: [] }).then(() => done.push('a'))
   t.same([invalidated, done], [['a'], []], 'each tier hides it at once')
-  finish()
+  finished.resolve()
   await purge
   await t.rejects(invalidator.invalidateAll(), /the disk is gone/)
   invalidator.changeGeneration()

@@ -6,7 +6,7 @@ import { type RedisProcess } from '../support/redis-process.js'
 import { startRedis } from '../support/redis-server.js'
 import { untilWritten } from '../support/replicas.js'
 import { memoryHitStatus, redisHitStatus, cacheStatusHeader, storedMissStatus } from '../support/cache-status.js'
-import { slowRedis } from '../support/slow-redis.js'
+import { slowRedis } from '../support/tcp-gate.js'
 import {
   headAt,
   respondOk,

@@ -14,7 +14,7 @@ import {
   slowestOf,
   untilShared
 } from '../support/replica-pair.js'
-import { type SlowRedis, slowRedis } from '../support/slow-redis.js'
+import { type TcpGate, slowRedis } from '../support/tcp-gate.js'
 import { until } from '../support/until.js'
 
 const timeoutMs = 250
@@ -27,8 +27,8 @@ interface Fault {
   readonly isDirect?: boolean
   /** Message that an operator sees. */
   readonly reason: RegExp
-  readonly begin: (redis: RedisProcess, net: SlowRedis) => void | Promise<void>
-  readonly end: (redis: RedisProcess, net: SlowRedis) => void | Promise<void>
+  readonly begin: (redis: RedisProcess, net: TcpGate) => void | Promise<void>
+  readonly end: (redis: RedisProcess, net: TcpGate) => void | Promise<void>
 }
 
 const faults: Fault[] = [

@@ -15,7 +15,7 @@ import {
   redisWriteCount
 } from '../support/replica-pair.js'
 import { replicate, startRedis } from '../support/redis-server.js'
-import { slowRedis } from '../support/slow-redis.js'
+import { slowRedis } from '../support/tcp-gate.js'
 import { until } from '../support/until.js'
 
 // Gives a responding Redis enough time even on a busy machine.

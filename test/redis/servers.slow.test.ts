@@ -3,7 +3,7 @@ import t from 'tap'
 import { startCluster } from '../support/redis-cluster.js'
 import { replicate, startRedis } from '../support/redis-server.js'
 import { startSentinel } from '../support/redis-sentinel.js'
-import { slowRedis } from '../support/slow-redis.js'
+import { slowRedis } from '../support/tcp-gate.js'
 import { until } from '../support/until.js'
 
 // Runs tests side by side: most of the time they wait for clusters and sentinels to agree.

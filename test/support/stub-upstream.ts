@@ -181,7 +181,8 @@ function respondEmpty (request: IncomingMessage, response: ServerResponse): void
   })
 }
 
-async function listening (t: Test, server: Server): Promise<string> {
+/** Listens on a free port until the test ends, then closes every connection; returns the address. */
+export async function listening (t: Test, server: Server): Promise<string> {
   const sockets = new Set<Socket>()
   server.on('connection', socket => sockets.add(socket.on('close', () => sockets.delete(socket))))
   await new Promise<void>(resolve => {

@@ -4,6 +4,7 @@ import { Tracker } from '../../src/chain/tracker.js'
 import { HeadPoller, type HeadPollOptions, type PollOutcome } from '../../src/upstreams/head-poller.js'
 import { UpstreamClient } from '../../src/upstreams/upstream-client.js'
 import { type UpstreamResponse } from '../../src/api/upstream-response.js'
+import { Deferred } from '../../src/workers/deferred.js'
 import { respondToIndex, respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
 import { type RequestListener } from 'node:http'
 
@@ -116,15 +117,12 @@ t.test('an upstream that returns 429 or 5xx gets no second poll request for the 
 })
 
 t.test('a poll aborted by shutdown reports nothing about the upstream', async t => {
-  let arrived = (): void => {}
-  const requested = new Promise<void>(resolve => {
-    arrived = resolve
-  })
+  const arrived = new Deferred<void>()
   const { poll, states, upstream } = await polled(t, () => {
-    arrived()
+    arrived.resolve()
   })
   const polling = poll.poll()
-  await requested
+  await arrived.promise
   poll.stop()
   await upstream.close()
   await polling

@@ -2,9 +2,9 @@ import { type Test } from 'tap'
 import { type Fault, type PrunedEventsMode, type Sandbox } from '#sandbox'
 import { freePort } from '../free-port.js'
 import { type Era } from '../model/chain.js'
-import { TcpGate } from './tcp-gate.js'
+import { TcpGate } from '../tcp-gate.js'
 import { UpstreamHistory } from './upstream-history.js'
-import { sandboxPortOf, startSandboxOn } from './start-sandbox-on.js'
+import { startSandboxOn } from './start-sandbox-on.js'
 
 /** Condition of an upstream: `unhealthy` responds, but wrongly. */
 export type Condition = 'up' | 'killed' | 'frozen' | 'unhealthy'
@@ -39,7 +39,7 @@ export class SimulatedUpstream {
     release: string
   ): Promise<SimulatedUpstream> {
     const sandbox = await startSandboxOn(era, windowBlocks, release)
-    const gate = new TcpGate(await freePort(), sandboxPortOf(sandbox))
+    const gate = new TcpGate(sandbox.url, await freePort())
     await gate.open()
     const upstream = new SimulatedUpstream(name, windowBlocks, era, sandbox, gate)
     t.teardown(async () => {
@@ -51,7 +51,7 @@ export class SimulatedUpstream {
   }
 
   get url (): string {
-    return `http://127.0.0.1:${this.#gate.port}`
+    return this.#gate.url
   }
 
   get release (): string {
@@ -159,7 +159,7 @@ export class SimulatedUpstream {
     await this.#sandbox.close()
     this.#sandbox = sandbox
     this.#era = era
-    this.#gate.setTarget(sandboxPortOf(sandbox))
+    this.#gate.setTarget(sandbox.url)
     this.grow()
     this.#note()
   }

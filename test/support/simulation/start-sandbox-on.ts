@@ -11,8 +11,3 @@ export async function startSandboxOn (
   // Passes startUsec to the ledger, although it is no public option.
   return await startSandbox(Object.assign(options, { startUsec }))
 }
-
-/** Returns its port. */
-export function sandboxPortOf ({ url }: Sandbox): number {
-  return Number(new URL(url).port)
-}
