@@ -1,14 +1,13 @@
 import { createHash } from 'node:crypto'
-import { once } from 'node:events'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
-import { type AddressInfo } from 'node:net'
 import { json } from 'node:stream/consumers'
 import { join } from 'node:path'
 import t from 'tap'
 import { parse } from 'yaml'
 import { copyCheckout, digestOf, pack } from './support/packed.js'
 import { type ProgramResult, runProgram } from './support/run-npm.js'
+import { listening } from './support/stub-upstream.js'
 
 const root = join(import.meta.dirname, '..')
 const read = (...path: string[]): string => readFileSync(join(root, ...path), 'utf8')
@@ -100,16 +99,12 @@ t.test('the job that publishes sends exactly the checked package to the registry
       received.push({ method: request.method, url: request.url, body })
       response.writeHead(request.method === 'PUT' ? 201 : 404, { 'content-type': 'application/json' }).end('{}')
     }, () => {})
-  }).listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  t.teardown(() => {
-    server.close()
   })
-  const { port } = server.address() as AddressInfo
+  const { host, href } = new URL(await listening(t, server))
   const userConfig = join(dir, 'npmrc')
-  writeFileSync(userConfig, `//127.0.0.1:${port}/:_authToken=made-up\n`)
+  writeFileSync(userConfig, `//${host}/:_authToken=made-up\n`)
   // The environment is stronger than every file, so nothing leaves this machine.
-  const env = { ...runner, npm_config_registry: `http://127.0.0.1:${port}/`, npm_config_userconfig: userConfig }
+  const env = { ...runner, npm_config_registry: href, npm_config_userconfig: userConfig }
   // Provenance needs the identity of a real workflow run.
   const done = await runJob('publish', folder, env, script => script.replace(' --provenance', ''))
   t.equal(done.code, 0, done.stderr.slice(-2000))

@@ -1,21 +1,15 @@
-import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { createServer, type RequestListener } from 'node:http'
-import { type AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { auditPackages } from './support/run-npm.js'
+import { listening } from './support/stub-upstream.js'
 
 const root = join(import.meta.dirname, '..')
 
 /** A registry of one's own with scripted responses. */
 async function registry (t: Test, listener: RequestListener): Promise<string> {
-  const server = createServer(listener).listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  t.teardown(() => {
-    server.close()
-  })
-  return `--registry=http://127.0.0.1:${(server.address() as AddressInfo).port}/`
+  return `--registry=${await listening(t, createServer(listener))}/`
 }
 
 t.test('the registry knows no vulnerability in the packages that varve runs', async t => {

@@ -1,11 +1,11 @@
 import { Agent, createServer, request } from 'node:http'
-import { type AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
 import { sendRequest } from '../support/client.js'
 import { startIdleMeter } from '../support/idle-meter.js'
 import { startSandboxNode } from '../support/replicas.js'
 import { startInFrontOf, startWithUpstreams } from '../support/multiple-upstreams.js'
 import { until } from '../support/until.js'
+import { listening } from '../support/stub-upstream.js'
 
 const modules = (version: number): string => `/v1/accounts/0x1/modules?ledger_version=${version}&limit=1`
 const block = (version: number): string => `/v1/blocks/by_version/${version}`
@@ -38,18 +38,10 @@ async function frontOf (t: Test, to: string): Promise<{ url: string, to: string 
     clientRequest.pipe(passed)
   })
   server.keepAliveTimeout = 60_000
-  await new Promise<void>(resolve => {
-    server.listen(0, '127.0.0.1', resolve)
-  })
-  t.teardown(async () => {
-    server.closeAllConnections()
+  t.teardown(() => {
     agent.destroy()
-    await new Promise(resolve => {
-      server.close(resolve)
-    })
   })
-  self.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-  return self
+  return Object.assign(self, { url: await listening(t, server) })
 }
 
 t.test(

@@ -1,10 +1,10 @@
 import { createServer } from 'node:http'
-import { type AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
 import { adminUrlOf } from '../../src/tools/admin/admin-client.js'
 import { statusScreenOf } from '../../src/tools/admin/status-screen.js'
 import { varveAtSandbox } from '../support/varve.js'
 import { runCommand, startCommand } from './command.js'
+import { listening } from '../support/stub-upstream.js'
 
 const token = 'the t0ken'
 const read = '/v1/accounts/0x1/modules?ledger_version=500'
@@ -14,14 +14,7 @@ async function adminLike (t: Test, status: number, body: string): Promise<string
   const server = createServer((_request, response) => {
     response.writeHead(status, { 'content-type': 'application/json' }).end(body)
   })
-  await new Promise<void>(resolve => {
-    server.listen(0, '127.0.0.1', resolve)
-  })
-  t.teardown(() => {
-    server.closeAllConnections()
-    server.close()
-  })
-  return `127.0.0.1:${(server.address() as AddressInfo).port}`
+  return new URL(await listening(t, server)).host
 }
 
 t.test('varve status prints the state of a running varve on one screen', async t => {

@@ -1,6 +1,5 @@
 import { existsSync, readdirSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
-import { type AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { parse } from 'yaml'
@@ -10,6 +9,7 @@ import { certificate, certificateKey } from '../support/certificate.js'
 import { startRedis } from '../support/redis-server.js'
 import { varveAt } from '../support/varve.js'
 import { runCommand } from './command.js'
+import { listening } from '../support/stub-upstream.js'
 
 interface Finding {
   what: string
@@ -63,18 +63,13 @@ t.test('check --online prints chain, window, release, lag and latency of every u
 t.test('an upstream that is down, on another chain, or no full node is a problem: exit 1', async t => {
   const [node, other] = [await sandboxNode(t), await sandboxNode(t, { chainId: 9 })]
   // Answers every request alike, as a gateway or a web server does.
-  const serverWith = async (status: number): Promise<string> => {
-    const server = createServer((_request, response) => {
-      response.writeHead(status).end('[]')
-    })
-    await new Promise<void>(resolve => {
-      server.listen(0, '127.0.0.1', resolve)
-    })
-    t.teardown(() => {
-      server.close()
-    })
-    return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-  }
+  const serverWith = async (status: number): Promise<string> =>
+    await listening(
+      t,
+      createServer((_request, response) => {
+        response.writeHead(status).end('[]')
+      })
+    )
   const { code, findings } = await online(
     t,
     `upstreams:

@@ -1,6 +1,6 @@
 import { execFile, spawn } from 'node:child_process'
 import { existsSync, writeFileSync } from 'node:fs'
-import { type AddressInfo, createServer } from 'node:net'
+import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
@@ -13,7 +13,7 @@ import { certificate, certificateKey, renewedKey } from '../support/certificate.
 import { sendRequest } from '../support/client.js'
 
 import { startRedis } from '../support/redis-server.js'
-import { respondOk, startStubUpstream } from '../support/stub-upstream.js'
+import { listening, respondOk, startStubUpstream } from '../support/stub-upstream.js'
 import { runCommand, startCommand } from './command.js'
 
 // Stopping takes a second, since clients get time to disconnect, so these tests run concurrently.
@@ -24,16 +24,7 @@ const free = ['--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0']
 
 /** Returns an address that stays in use during the test. */
 async function takenAddress (t: Test): Promise<string> {
-  const server = createServer()
-  await new Promise<void>(resolve => {
-    server.listen(0, '127.0.0.1', resolve)
-  })
-  t.teardown(async () => {
-    await new Promise(resolve => {
-      server.close(resolve)
-    })
-  })
-  return `127.0.0.1:${(server.address() as AddressInfo).port}`
+  return new URL(await listening(t, createServer())).host
 }
 
 t.test(

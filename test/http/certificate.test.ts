@@ -2,7 +2,6 @@ import { X509Certificate } from 'node:crypto'
 import { once } from 'node:events'
 import { renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:https'
-import { type AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { connect, type ConnectionOptions, type TLSSocket } from 'node:tls'
 import { pino } from 'pino'
@@ -11,6 +10,7 @@ import { cipherListOf } from '../../src/config/ciphers.js'
 import { Certificate, type TlsIdentity } from '../../src/http/certificate.js'
 import { certificate, certificateKey, encryptedKey, renewedCertificate, renewedKey } from '../support/certificate.js'
 import { until } from '../support/until.js'
+import { listening } from '../support/stub-upstream.js'
 
 const dayMs = 86_400_000
 const policy = { minVersion: 'TLSv1.2', ciphers: cipherListOf(null) } as const
@@ -184,14 +184,10 @@ async function listener (t: Test) {
   served.watch(identity => {
     server.setSecureContext(identity)
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
   t.teardown(() => {
     served.close()
-    server.closeAllConnections()
-    server.close()
   })
-  const { port } = server.address() as AddressInfo
+  const port = Number(new URL(await listening(t, server)).port)
   return {
     served,
     rotate: () => {

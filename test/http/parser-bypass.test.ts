@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { createServer, type Server } from 'node:http'
-import { type AddressInfo, connect, type Socket } from 'node:net'
+import { connect, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import {
   type BypassedConnection,
@@ -9,6 +9,7 @@ import {
   installParserBypass
 } from '../../src/http/parser-bypass.js'
 import { until } from '../support/until.js'
+import { listening } from '../support/stub-upstream.js'
 
 interface Bypassed {
   readonly server: Server
@@ -49,12 +50,8 @@ async function start (t: Test, prepare: (server: Server) => void = () => {}): Pr
     if (text.startsWith('GET /known-large')) connection.socket.write(Buffer.alloc(20e6))
     else if (connection.isTaken) connection.socket.write('taken')
   })
-  await once(server.listen(0, '127.0.0.1'), 'listening')
-  t.teardown(() => {
-    server.closeAllConnections()
-    server.close()
-  })
-  const socket = connect((server.address() as AddressInfo).port, '127.0.0.1').setNoDelay()
+  const { port } = new URL(await listening(t, server))
+  const socket = connect(Number(port), '127.0.0.1').setNoDelay()
   t.teardown(() => {
     socket.destroy()
   })

@@ -1,11 +1,10 @@
-import { once } from 'node:events'
-import { createServer, type IncomingMessage, type Server } from 'node:http'
-import { type AddressInfo } from 'node:net'
+import { createServer, type IncomingMessage } from 'node:http'
 import t, { type Test } from 'tap'
 import { printHeaders } from '../../src/cache/print-headers.js'
 import { type ClientResponse } from '../../src/proxy/response-builder.js'
 import { writeHead } from '../../src/http/send-response.js'
 import { sendRaw } from '../support/raw.js'
+import { listening } from '../support/stub-upstream.js'
 
 const rawHeaders = [
   'X-NODE-CHAIN-ID',
@@ -38,12 +37,7 @@ async function server (t: Test, clientResponse: ClientResponse, more: string[]):
     )
     response.end(request.method === 'HEAD' ? undefined : clientResponse.body)
   }
-  const listening: Server = createServer({ keepAliveTimeout: 72_000 }, respond).listen(0, '127.0.0.1')
-  t.teardown(() => {
-    listening.close()
-  })
-  await once(listening, 'listening')
-  return `http://127.0.0.1:${(listening.address() as AddressInfo).port}`
+  return await listening(t, createServer({ keepAliveTimeout: 72_000 }, respond))
 }
 
 // Sorts headers, since Node.js writes its own ones last.
@@ -95,16 +89,9 @@ t.test('a header with invalid characters is rejected by Node.js, and nothing is 
     t.notOk(response.headersSent)
     writeHead(response, { status: 500, rawHeaders: [], body: undefined }, [], 'id-1')
     response.end()
-  }).listen(0, '127.0.0.1')
-  t.teardown(() => {
-    badServer.close()
   })
-  await once(badServer, 'listening')
   t.notMatch(
-    await sendRaw(
-      `http://127.0.0.1:${(badServer.address() as AddressInfo).port}`,
-      'GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n'
-    ),
+    await sendRaw(await listening(t, badServer), 'GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n'),
     /x: y|500 OK/
   )
 })

@@ -1,13 +1,11 @@
-import { once } from 'node:events'
 import { createServer, type ServerResponse } from 'node:http'
-import { type AddressInfo } from 'node:net'
 import t from 'tap'
 import { ConnectionLimiter } from '../../src/http/connection-limiter.js'
 import { accelerateClientTimeouts } from '../support/accelerated-timeouts.js'
 import { InFlightBytes } from '../../src/upstreams/in-flight-bytes.js'
 import { openDeaf } from '../support/raw.js'
 import { readSlowly } from '../support/slow-reader.js'
-import { respondOk, startStubUpstream } from '../support/stub-upstream.js'
+import { listening, respondOk, startStubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 import { varveAt } from '../support/varve.js'
 
@@ -66,12 +64,7 @@ t.test('if memory in flight is exceeded, the slowest client is cut and others re
     responses.push(response)
   })
   clients.attach(server)
-  await once(server.listen(0, '127.0.0.1'), 'listening')
-  t.teardown(() => {
-    server.closeAllConnections()
-    server.close()
-  })
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const url = await listening(t, server)
   const sockets = await Promise.all([1, 2, 3].map(async () => await openDeaf(t, url, get('/'))))
   await until(() => responses.length === 3, 'three responses are under way')
   for (let second = 1; second <= 6; second++) clients.tick()

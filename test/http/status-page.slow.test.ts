@@ -1,6 +1,4 @@
-import { once } from 'node:events'
 import { createServer } from 'node:http'
-import { type AddressInfo } from 'node:net'
 import { type BrowserContextOptions, type Page } from 'playwright-core'
 import t, { type Test } from 'tap'
 import { outcomeNames } from '../../src/proxy/outcomes.js'
@@ -13,6 +11,7 @@ import { degradedStatus, recentFixture, serveStatus, healthyStatus } from '../su
 import { stamps, startStubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 import { varveAt } from '../support/varve.js'
+import { listening } from '../support/stub-upstream.js'
 
 const modules = '/v1/accounts/0x1/modules?limit=1'
 const browser = startChromium(t)
@@ -422,13 +421,10 @@ t.test('the page works behind a proxy with a path prefix, and in no frame', asyn
   await untilText(page, '#verdict', /^varve is healthy$/)
   const otherServer = createServer((request, response) => {
     response.setHeader('content-type', 'text/html').end(`<iframe src="${url}${request.url}"></iframe>`)
-  }).listen(0, '127.0.0.1')
-  await once(otherServer, 'listening')
-  t.teardown(() => {
-    otherServer.close()
   })
+  const otherUrl = await listening(t, otherServer)
   const framed = async (target: string): Promise<string> => {
-    await page.goto(`http://127.0.0.1:${(otherServer.address() as AddressInfo).port}${target}`)
+    await page.goto(otherUrl + target)
     return page.frames()[1]?.url() ?? ''
   }
   t.equal(await framed('/healthz'), `${url}/healthz`)

@@ -1,8 +1,7 @@
 import { createServer } from 'node:http'
-import { type AddressInfo } from 'node:net'
-import { once } from 'node:events'
 import { text } from 'node:stream/consumers'
 import { type Test } from 'tap'
+import { listening } from './stub-upstream.js'
 
 /** A span as a collector gets it, with its attributes by name. */
 export interface CollectedSpan {
@@ -61,13 +60,8 @@ export async function startCollector (t: Test): Promise<Collector> {
         }
       }
     }, () => {})
-  }).listen(0, '127.0.0.1')
-  t.teardown(() => {
-    server.close()
-    server.closeAllConnections()
   })
-  await once(server, 'listening')
-  collector.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  collector.url = await listening(t, server)
   return collector
 }
 

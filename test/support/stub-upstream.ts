@@ -184,7 +184,9 @@ function respondEmpty (request: IncomingMessage, response: ServerResponse): void
 /** Listens on a free port until the test ends, then closes every connection; returns the address. */
 export async function listening (t: Test, server: Server): Promise<string> {
   const sockets = new Set<Socket>()
-  server.on('connection', socket => sockets.add(socket.on('close', () => sockets.delete(socket))))
+  server.on('connection', socket => {
+    sockets.add(socket.on('error', () => {}).on('close', () => sockets.delete(socket)))
+  })
   await new Promise<void>(resolve => {
     server.listen(0, '127.0.0.1', resolve)
   })

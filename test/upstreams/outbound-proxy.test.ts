@@ -1,7 +1,6 @@
 import { createServer, request, type IncomingMessage } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
-import { type AddressInfo, connect, type Server, type Socket } from 'node:net'
-import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { loadConfig } from '../../src/config/load.js'
@@ -10,22 +9,10 @@ import { UpstreamClient } from '../../src/upstreams/upstream-client.js'
 import { certificate, certificateKey } from '../support/certificate.js'
 import { sendRequest } from '../support/client.js'
 import { startSandboxNode } from '../support/replicas.js'
-import { respondOk } from '../support/stub-upstream.js'
+import { listening, respondOk } from '../support/stub-upstream.js'
 import { varveAt } from '../support/varve.js'
 
 const modules = '/v1/accounts/0x1/modules?ledger_version=2000&limit=1'
-
-async function listening (t: Test, server: Server): Promise<number> {
-  const sockets = new Set<Socket>()
-  server.on('connection', (socket: Socket) => sockets.add(socket.on('error', () => {})))
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  t.teardown(() => {
-    for (const socket of sockets) socket.destroy()
-    server.close()
-  })
-  return (server.address() as AddressInfo).port
-}
 
 /** Starts a proxy that leads every request to one port; it records what it was asked for. */
 async function startProxy (t: Test, port: number): Promise<{ url: string, asked: string[] }> {
@@ -47,7 +34,7 @@ async function startProxy (t: Test, port: number): Promise<{ url: string, asked:
       tunnel.pipe(client).pipe(tunnel)
     }).on('error', () => {})
   })
-  return { url: `127.0.0.1:${await listening(t, server)}`, asked }
+  return { url: new URL(await listening(t, server)).host, asked }
 }
 
 function setVariables (t: Test, variables: Record<string, string>): void {
@@ -86,7 +73,7 @@ t.test('an https upstream is reached through a tunnel, and its certificate is ch
   const upstream = createTlsServer({ cert: certificate, key: certificateKey }, (_request, response) => {
     respondOk(response, '[]')
   })
-  const port = await listening(t, upstream)
+  const port = Number(new URL(await listening(t, upstream)).port)
   const proxy = await startProxy(t, port)
   setVariables(t, { HTTPS_PROXY: `http://${proxy.url}` })
   const caFile = join(t.testdir({ 'ca.pem': certificate }), 'ca.pem')

@@ -1,5 +1,6 @@
-import { type AddressInfo, createServer, type Socket } from 'node:net'
+import { type Socket } from 'node:net'
 import { type Test } from 'tap'
+import { listenRaw } from '../stub-upstream.js'
 import { respondTo } from './upstream-responses.js'
 
 /** Scripted response in place of the upstream's own. */
@@ -26,7 +27,7 @@ export async function startCapturingUpstream (t: Test): Promise<CapturingUpstrea
   const unreadable: string[] = []
   const begun = new Map<Socket, string>()
   let responseCount = 0
-  const server = createServer(socket => {
+  const url = await listenRaw(t, socket => {
     begun.set(socket, '')
     socket.on('error', () => {})
     socket.on('close', () => {
@@ -50,17 +51,8 @@ export async function startCapturingUpstream (t: Test): Promise<CapturingUpstrea
       begun.set(socket, text)
     })
   })
-  await new Promise<void>(resolve => {
-    server.listen(0, '127.0.0.1', resolve)
-  })
-  t.teardown(async () => {
-    for (const socket of begun.keys()) socket.destroy()
-    await new Promise(resolve => {
-      server.close(resolve)
-    })
-  })
   const upstream: CapturingUpstream = {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url,
     received,
     unreadable,
     script: undefined,

@@ -1,6 +1,5 @@
 import { readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
-import { type AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { type BrowserContext, type Page } from 'playwright-core'
 import { type Test } from 'tap'
@@ -8,6 +7,7 @@ import ts from 'typescript'
 import { type ChainFixture } from './calls.js'
 import { type SdkReader } from './fresh-client.js'
 import { bundle } from './bundle.js'
+import { listening } from '../stub-upstream.js'
 
 const html = '<!doctype html><html lang="en"><title>A reader</title><script src="/sdk.js"></script><script ' +
   'type="module" src="/in-page.js"></script></html>'
@@ -27,16 +27,7 @@ export async function pageWithSdk (t: Test, reaches: readonly string[]): Promise
       )
     } else response.writeHead(404).end()
   })
-  await new Promise<void>(resolve => {
-    server.listen(0, '127.0.0.1', resolve)
-  })
-  t.teardown(async () => {
-    server.closeAllConnections()
-    await new Promise(resolve => {
-      server.close(resolve)
-    })
-  })
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  return await listening(t, server)
 }
 
 /** Creates a client without memory in a page. */
