@@ -10,10 +10,16 @@ import { startSandbox } from '#sandbox'
 import { startVarve } from '../src/app/start-varve.js'
 import { sendRequest } from './support/client.js'
 import { checkoutRoot, readCheckout } from './support/deploy/checkout.js'
-import { applicable, type Manifest, manifestFolder, manifests } from './support/deploy/manifests.js'
-import { typeErrorsOf, hasKubernetesType } from './support/deploy/kubernetes-types.js'
+import {
+  type Manifest,
+  applicable,
+  hasKubernetesType,
+  manifestFolder,
+  manifests,
+  typeErrorsOf
+} from './support/deploy/manifests.js'
 import { freePort } from './support/free-port.js'
-import { runProgram } from './support/run-npm.js'
+import { runProgram } from './support/run-program.js'
 import { until } from './support/until.js'
 
 const missing = async (program: string): Promise<boolean> => (await runProgram(program, ['--version'])).code !== 0

@@ -6,10 +6,9 @@ import { findCommand as cliCommandOf } from '../src/cli/commands.js'
 import { loadConfig } from '../src/config/load.js'
 import { hostAndPort } from '../src/config/value-checks.js'
 import { sendRequest } from './support/client.js'
-import { checkConfig } from './support/deploy/check-config.js'
-import { commandOf, copyOf, lastInstruction, pairsOf, readStages } from './support/deploy/dockerfile.js'
+import { checkConfig, containerField, fieldOf, kustomizationOf, manifests } from './support/deploy/manifests.js'
+import { commandOf, copyOf, lastInstruction, pairsOf, readStages } from './support/deploy/image.js'
 import { checkoutRoot, readCheckout } from './support/deploy/checkout.js'
-import { containerField, fieldOf, kustomizationOf, manifests } from './support/deploy/manifests.js'
 import { varveAtSandbox } from './support/varve.js'
 
 interface Service {

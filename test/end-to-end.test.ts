@@ -7,8 +7,12 @@ import { startSandbox } from '#sandbox'
 import { sendRequest, tableItemLookup, type TestResponse } from './support/client.js'
 import { ownOutcomeIn } from './support/own-outcome.js'
 import { checkAsync, seedTitle } from './support/properties.js'
-import { isStricterThanUpstream, isRejectedRequest } from './support/rejected-requests.js'
-import { requestVariant, type RequestVariant } from './support/request-variants.js'
+import {
+  type RequestVariant,
+  isRejectedRequest,
+  isStricterThanUpstream,
+  requestVariant
+} from './support/request-variants.js'
 import { varveAtSandbox } from './support/varve.js'
 
 const status = 'cache-status'

@@ -2,7 +2,7 @@ import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'nod
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import t, { type Test } from 'tap'
-import { runProgram } from './support/run-npm.js'
+import { runProgram } from './support/run-program.js'
 
 const root = join(import.meta.dirname, '..')
 const wrong = 'const a = "1";\nexport function b (c: string) { return a + c }\n'

@@ -6,8 +6,15 @@ import t, { type Test } from 'tap'
 import { parse } from 'yaml'
 import { endpointLabels, type MetricDefinition, metricList } from '../src/metrics/definitions.js'
 import { outcomeNames } from '../src/proxy/outcomes.js'
-import { isAlert, readRules } from './support/prometheus-rules.js'
-import { dashboards, dashboardFolder, type Panel, queries, selectorsIn } from './support/dashboards.js'
+import {
+  type Panel,
+  dashboardFolder,
+  dashboards,
+  isAlert,
+  queries,
+  readRules,
+  selectorsIn
+} from './support/prometheus.js'
 
 const root = join(import.meta.dirname, '..')
 // Metrics that the library exports of every Node process.

@@ -5,12 +5,19 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { sendRequest } from './support/client.js'
-import { commandOf, lastInstruction, pairsOf, readStages } from './support/deploy/dockerfile.js'
-import { buildImage } from './support/deploy/build-image.js'
-import { commandIn, lacksFreshRoot, startReadOnly } from './support/deploy/fresh-root.js'
+import {
+  buildImage,
+  commandIn,
+  commandOf,
+  lacksFreshRoot,
+  lastInstruction,
+  pairsOf,
+  readStages,
+  startReadOnly
+} from './support/deploy/image.js'
 import { checkoutRoot, readCheckout } from './support/deploy/checkout.js'
 import { freePort } from './support/free-port.js'
-import { type ProgramResult, runProgram } from './support/run-npm.js'
+import { type ProgramResult, runProgram } from './support/run-program.js'
 import { until } from './support/until.js'
 
 // Fails if the value is missing: an engine would have it at once, and the test takes it from its run.

@@ -4,11 +4,10 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
 import { parse } from 'yaml'
-import { memoryNeededMb } from './support/memory-needed.js'
+import { memoryNeededMb } from './support/memory.js'
 import { loadConfig } from '../src/config/load.js'
-import { checkConfig } from './support/deploy/check-config.js'
-import { checkoutRoot, readCheckout } from './support/deploy/checkout.js'
 import {
+  checkConfig,
   containerField,
   fieldOf,
   kustomizationOf,
@@ -16,6 +15,7 @@ import {
   manifestFolder,
   manifests
 } from './support/deploy/manifests.js'
+import { checkoutRoot, readCheckout } from './support/deploy/checkout.js'
 
 const configFile = `${manifestFolder}/base/varve.yaml`
 const [varve, redis] = ['varve', 'varve-redis'].map(name => ({ 'app.kubernetes.io/name': name }))

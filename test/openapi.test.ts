@@ -6,9 +6,8 @@ import { endpoints } from '../src/api/endpoints.js'
 import { minVersionHeader } from '../src/api/min-version.js'
 import { pendingTransactions } from '../sandbox/transactions.js'
 import { sendRequest, type TestResponse } from './support/client.js'
-import { OpenApiChecker, lintComplaints } from './support/openapi.js'
+import { OpenApiChecker, type OperationRequest, lintComplaints, operationRequests } from './support/openapi.js'
 import { varveAtSandbox } from './support/varve.js'
-import { type OperationRequest, operationRequests } from './support/operation-requests.js'
 
 const page = readFileSync(join(import.meta.dirname, '../docs/openapi.yaml'), 'utf8')
 const document = parse(page)

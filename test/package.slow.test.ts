@@ -5,8 +5,7 @@ import { homedir } from 'node:os'
 import { dirname, join } from 'node:path'
 import t, { type Test } from 'tap'
 import { sendRequest } from './support/client.js'
-import { copyCheckout, pack } from './support/packed.js'
-import { runProgram } from './support/run-npm.js'
+import { copyCheckout, pack, runProgram } from './support/run-program.js'
 
 const root = join(import.meta.dirname, '..')
 const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { name: string, version: string }

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { isAlert, promtool, readCases, readRules } from './support/prometheus-rules.js'
+import { isAlert, promtool, readCases, readRules } from './support/prometheus.js'
 
 const root = join(import.meta.dirname, '..')
 const folder = join(root, 'test/rules')

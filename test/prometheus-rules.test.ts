@@ -4,7 +4,7 @@ import t from 'tap'
 import { parse, stringify } from 'yaml'
 import { metricList, type MetricDefinition } from '../src/metrics/definitions.js'
 import { Metrics } from '../src/metrics/metrics.js'
-import { type AlertRule, isAlert, readRules } from './support/prometheus-rules.js'
+import { type AlertRule, isAlert, readRules } from './support/prometheus.js'
 import { varveAtSandbox } from './support/varve.js'
 
 const root = join(import.meta.dirname, '..')

@@ -2,10 +2,8 @@ import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
-import { actionOf } from './support/readme/code-blocks.js'
-import { PageRunner } from './support/readme/page-runner.js'
-import { pagesIn } from './support/readme/pages.js'
-import { PagePorts } from './support/readme/page-ports.js'
+import { actionOf, pagesIn } from './support/readme/code-blocks.js'
+import { PagePorts, PageRunner } from './support/readme/page-runner.js'
 
 const run = promisify(execFile)
 const root = join(import.meta.dirname, '..')

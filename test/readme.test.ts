@@ -1,12 +1,8 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { blocksIn, blockFaults } from './support/readme/code-blocks.js'
-import { pageConfig } from './support/readme/page-config.js'
-import { pagesIn } from './support/readme/pages.js'
-import { PagePorts } from './support/readme/page-ports.js'
-import { isSandboxCommand, isServerCommand } from './support/readme/page-server.js'
-import { matchesOutput } from './support/readme/expected-output.js'
+import { blockFaults, blocksIn, matchesOutput, pageConfig, pagesIn } from './support/readme/code-blocks.js'
+import { PagePorts, PageRunner, isSandboxCommand, isServerCommand } from './support/readme/page-runner.js'
 
 const fence = '```'
 const page = (...lines: string[]): string => lines.join('\n').replaceAll('~~~', fence)

@@ -5,8 +5,7 @@ import { json } from 'node:stream/consumers'
 import { join } from 'node:path'
 import t from 'tap'
 import { parse } from 'yaml'
-import { copyCheckout, digestOf, pack } from './support/packed.js'
-import { type ProgramResult, runProgram } from './support/run-npm.js'
+import { type ProgramResult, copyCheckout, digestOf, pack, runProgram } from './support/run-program.js'
 import { listening } from './support/stub-upstream.js'
 
 const root = join(import.meta.dirname, '..')

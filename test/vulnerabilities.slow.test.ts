@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { createServer, type RequestListener } from 'node:http'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { auditPackages } from './support/run-npm.js'
+import { auditPackages } from './support/run-program.js'
 import { listening } from './support/stub-upstream.js'
 
 const root = join(import.meta.dirname, '..')

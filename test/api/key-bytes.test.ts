@@ -6,7 +6,7 @@ import { parseJson } from '../../sandbox/json-parser.js'
 import { trustedTypeTag } from '../../sandbox/type-tag.js'
 import { keyBytes } from '../../sandbox/value-bytes.js'
 import { check, seedTitle } from '../support/properties.js'
-import { realChanges } from '../support/state-keys.js'
+import { realChanges } from '../support/cases.js'
 
 const hexOf = (type: string, value: unknown): string | undefined =>
   tableKeyBytes(structTagOf(type), value)?.toString('hex')

@@ -7,10 +7,14 @@ import { matchEndpoint, readRequest } from '../../src/api/read-request.js'
 import { ErrorResponse } from '../../src/api/error-response.js'
 import { startSandbox } from '#sandbox'
 import { sendRequest, type TestResponse } from '../support/client.js'
-import { isStricterThanUpstream, isRejectedRequest } from '../support/rejected-requests.js'
+import {
+  type RequestVariant,
+  additionalRequest,
+  isRejectedRequest,
+  isStricterThanUpstream,
+  requestVariant
+} from '../support/request-variants.js'
 import { check, checkAsync, seedTitle } from '../support/properties.js'
-import { additionalRequest } from '../support/additional-requests.js'
-import { requestVariant, type RequestVariant } from '../support/request-variants.js'
 
 // The sandbox parses requests independently, so it judges how varve reads them; its ledger stays fixed meanwhile, and
 // blocks are truncated, since the largest take a second each.

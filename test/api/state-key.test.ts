@@ -20,7 +20,7 @@ import {
 import { chainAsset, primaryStore } from '../../sandbox/native-coin-resources.js'
 import { resourceKey as sandboxResourceKey } from '../../sandbox/state-key.js'
 import { trustedStructTag } from '../../sandbox/type-tag.js'
-import { realChanges, type RealChange } from '../support/state-keys.js'
+import { type RealChange, realChanges } from '../support/cases.js'
 
 /** Returns the keys that a change can be of: its own, and for a resource the key of the object's group. */
 function keysOf ({ address = '', tag, module, handle, key = '' }: RealChange): Buffer[] {

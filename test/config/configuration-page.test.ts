@@ -3,8 +3,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { keysNeedingRestart } from '../../src/config/restart-keys.js'
 import { configSchema } from '../../src/config/schema.js'
-import { configJsonSchema } from '../support/config-schema.js'
-import { configurationPage, keysOnPage, meaningsIn } from '../support/configuration-page.js'
+import { configJsonSchema, configurationPage, keysOnPage, meaningsIn } from '../support/configuration-page.js'
 
 const file = join(import.meta.dirname, '../../docs/configuration.md')
 const printedSection =

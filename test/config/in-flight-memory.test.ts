@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { parse, parseAllDocuments } from 'yaml'
 import { inFlightMbOf } from '../../src/config/in-flight-memory.js'
-import { memoryNeededMb } from '../support/memory-needed.js'
+import { memoryNeededMb } from '../support/memory.js'
 import { type Config, configSchema } from '../../src/config/schema.js'
 
 const root = join(import.meta.dirname, '../..')

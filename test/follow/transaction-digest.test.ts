@@ -14,7 +14,7 @@ import { readBlockDigests, readTouchedKeys, type TransactionDigest } from '../..
 import { Ledger } from '../../sandbox/ledger.js'
 import { defaultSettings } from '../../sandbox/options.js'
 import { transactionRecord } from '../../sandbox/transactions.js'
-import { realChanges, type RealChange } from '../support/state-keys.js'
+import { type RealChange, realChanges } from '../support/cases.js'
 
 const root = `0x${'ab'.repeat(32)}`
 const emptySet = '0xafb6e14fe47d850fd0a7395bcfb997ffacf4715e0f895cc162c218e4a7564bc6'

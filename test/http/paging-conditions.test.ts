@@ -6,7 +6,7 @@ import { statusConditionsOf, withTraffic } from '../../src/http/status-condition
 import { type StatusSources } from '../../src/http/status-sources.js'
 import { type FaultName, type RecentSnapshot } from '../../src/metrics/recent-counts.js'
 import { HistoryForecast } from '../../src/proxy/history-forecast.js'
-import { isAlert, readRules } from '../support/prometheus-rules.js'
+import { isAlert, readRules } from '../support/prometheus.js'
 import { recentFixture } from '../support/status-fixtures.js'
 
 const rules = readFileSync(join(import.meta.dirname, '../../config/prometheus-rules.yml'), 'utf8')

@@ -1,10 +1,67 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { metricsPage } from '../support/metrics-page.js'
+import { type LabelValues, metricGroups, metricList, type MetricDefinition } from '../../src/metrics/definitions.js'
+import { maxSeries, maxSeriesText } from '../support/scrape.js'
 
 const file = join(import.meta.dirname, '../../docs/metrics.md')
 const printedSection = /(?<=<!-- printed from src\/metrics\/definitions\.ts: begins -->\n)[^]*(?=<!-- ends -->)/
+
+const oneUpstream = { upstreams: 1, clients: 0 }
+// Puts longer lists into a table of their own.
+const mostInline = 5
+
+const code = (text: string): string => `\`${text}\``
+
+/** Returns the generated section of docs/metrics.md, between its two marks. */
+function metricsPage (): string {
+  const head = '| metric | type | labels | meaning | series at most | one node, no keys |\n|---|---|---|---|---|---|'
+  const sections = Object.entries(metricGroups).map(([title, rows]) =>
+    `### ${title}\n\n${head}\n${rows.map(lineOf).join('\n')}\n`
+  )
+  const total = metricList.reduce((sum, row) => sum + maxSeries(row, oneUpstream), 0)
+  return `\n${sections.join('\n')}\nAll of them, with one node and no keys: ${total} series at most.\n\n${lists()}\n`
+}
+
+function lineOf (row: MetricDefinition): string {
+  const type = row.aggregation === undefined ? row.type : `${row.type}, ${row.aggregation}`
+  const labels = Object.entries(row.labels).map(([label, values]) =>
+    isInline(values) ? `${code(label)} = ${valuesOf(values)}` : code(label)
+  ).join('; ')
+  return `| ${code(row.name)} | ${type} | ${labels} | ${row.help} | ${maxSeriesText(row)} | ${
+    maxSeries(row, oneUpstream)
+  } |`
+}
+
+function isInline (values: LabelValues): boolean {
+  return typeof values !== 'string' && values.length <= mostInline
+}
+
+function valuesOf (values: LabelValues): string {
+  return typeof values === 'string' ? names[values] : values.map(code).join(', ')
+}
+
+function lists (): string {
+  const users = new Map<string, string[]>()
+  for (const { name, labels } of metricList) {
+    for (const [label, values] of Object.entries(labels)) {
+      if (isInline(values)) continue
+      const key = `| ${code(label)} | ${valuesOf(values)} |`
+      users.set(key, [...users.get(key) ?? [], name])
+    }
+  }
+  return `| label | can be | of |\n|---|---|---|\n${
+    [...users].map(([line, of]) => `${line} ${of.length > 3 ? 'all others that have it' : of.map(code).join(', ')} |`)
+      .join('\n')
+  }`
+}
+
+const names = {
+  upstreams: 'a name in `upstreams` of the configuration',
+  clients: 'a name in `clients.keys` of the configuration',
+  release: 'the release of this varve',
+  chain: 'the chain that the upstreams serve, and its generation'
+}
 
 t.test('docs/metrics.md matches the source (RENEW=1 npm test -- test/metrics/metrics-page.test.ts)', async t => {
   if (process.env['RENEW'] === '1') {

@@ -1,11 +1,10 @@
 import { type IncomingMessage, type ServerResponse } from 'node:http'
 import t, { type Test } from 'tap'
-import { maxSeries } from '../support/series-count.js'
+import { type Scraped, maxSeries, scrape } from '../support/scrape.js'
 import { metricList } from '../../src/metrics/definitions.js'
 import { statusLabelOf, statusLabels, upstreamStatusLabels } from '../../src/metrics/status-labels.js'
 import { type TestRequest } from '../support/client.js'
 import { sendRaw } from '../support/raw.js'
-import { type Scraped, scrape } from '../support/scrape.js'
 import { respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
 import { type TestVarve, varveAt } from '../support/varve.js'
 

@@ -1,7 +1,7 @@
 import type { Aptos } from '@aptos-labs/ts-sdk'
 import t, { type Test } from 'tap'
 import { freshSdk } from '../support/sdk/fresh-client.js'
-import { clientOf } from '../support/sdk/call-result.js'
+import { clientOf } from '../support/sdk/calls.js'
 import { type TestVarve, varveAtSandbox } from '../support/varve.js'
 
 // Uses a client without memory, which does not matter for listings.

@@ -3,7 +3,7 @@ import t, { type Test } from 'tap'
 import { type Sandbox, startSandbox } from '#sandbox'
 import { sendRequest } from '../support/client.js'
 import { freshSdk } from '../support/sdk/fresh-client.js'
-import { clientOf } from '../support/sdk/call-result.js'
+import { clientOf } from '../support/sdk/calls.js'
 import { varveAtSandbox } from '../support/varve.js'
 
 // Uses a client without memory, which does not matter for blocks.

@@ -1,9 +1,13 @@
 import t, { type Test } from 'tap'
 import { type Sandbox } from '#sandbox'
-import { callOf, varveErrorCalls, readCalls, upstreamErrorCalls } from '../support/sdk/calls.js'
-import { chainFixtureOf, type Readers, checkSameThroughVarve } from '../support/sdk/compare.js'
-import { freshSdk, readerInNode } from '../support/sdk/fresh-client.js'
-import { clientOf } from '../support/sdk/call-result.js'
+import { callOf, clientOf, readCalls, upstreamErrorCalls, varveErrorCalls } from '../support/sdk/calls.js'
+import {
+  type Readers,
+  chainFixtureOf,
+  checkSameThroughVarve,
+  freshSdk,
+  readerInNode
+} from '../support/sdk/fresh-client.js'
 import { type TestVarve, varveAtSandbox } from '../support/varve.js'
 
 function readersOf (t: Test, sandbox: Sandbox, varve: TestVarve): Readers {

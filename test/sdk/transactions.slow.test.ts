@@ -2,7 +2,7 @@ import type { Aptos } from '@aptos-labs/ts-sdk'
 import t, { type Test } from 'tap'
 import { pendingTransactions } from '../../sandbox/transactions.js'
 import { freshSdk } from '../support/sdk/fresh-client.js'
-import { clientOf } from '../support/sdk/call-result.js'
+import { clientOf } from '../support/sdk/calls.js'
 import { until } from '../support/until.js'
 import { varveAtSandbox } from '../support/varve.js'
 

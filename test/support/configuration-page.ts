@@ -4,6 +4,7 @@ import { z } from 'zod'
 import { restartPaths } from '../../src/config/restart-keys.js'
 import { overrides } from '../../src/config/environment-variables.js'
 import { configSchema } from '../../src/config/schema.js'
+import { unitPatternOf } from '../../src/config/units.js'
 
 /** Parts of a JSON schema that the page uses. */
 interface Shape {
@@ -140,4 +141,67 @@ function escaped (text: string): string {
 /** Returns true for a key that a reload does not apply. */
 function needsRestart (key: string): boolean {
   return restartPaths.some(path => key === path.join('.') || key.startsWith(`${path.join('.')}.`))
+}
+
+type SchemaPart = Record<string, unknown> & {
+  properties?: Record<string, SchemaPart>,
+  items?: SchemaPart,
+  anyOf?: SchemaPart[],
+  additionalProperties?: SchemaPart | false
+}
+
+const reference = { $ref: '#/$defs/reference' }
+
+/** Returns config/varve.schema.json: the schema of a file, described by the comments of config/varve.yaml. */
+export function configJsonSchema (meanings: ReadonlyMap<string, string>): object {
+  const { $schema, ...shape } = z.toJSONSchema(configSchema, { io: 'input', unrepresentable: 'any' }) as SchemaPart
+  return {
+    $schema,
+    title: 'Configuration of varve',
+    ...described(shape, '', meanings),
+    $defs: {
+      reference: {
+        type: 'string',
+        pattern: '\\$\\{',
+        // eslint-disable-next-line no-template-curly-in-string
+        description: 'a value from the environment, ${NAME}, or from a file, ${file:PATH}'
+      }
+    }
+  }
+}
+
+function described (shape: SchemaPart, key: string, meanings: ReadonlyMap<string, string>): SchemaPart {
+  const { description: _ofType, ...rest } = shape
+  const meaning = meanings.get(key) ?? meanings.get(key.replace(/\[\]\.[A-Za-z]+$/, ''))
+  const { properties, items, default: value, ...own } = rest as SchemaPart
+  const inner: SchemaPart = {
+    ...own,
+    ...properties !== undefined && {
+      properties: Object.fromEntries(
+        Object.entries(properties).map(([name, each]) => [
+          name,
+          described(each, key === '' ? name : `${key}.${name}`, meanings)
+        ])
+      )
+    },
+    ...items !== undefined && { items: described(items, `${key}[]`, meanings) }
+  }
+  return {
+    ...meaning !== undefined && { description: meaning },
+    ...value !== undefined && { default: value },
+    ...withTexts(inner, key)
+  }
+}
+
+// A file may give a reference, or a text with a unit, where validation then expects a number.
+function withTexts (shape: SchemaPart, key: string): SchemaPart {
+  const isCollection = shape.type === 'object' || shape.type === 'array'
+  const isAnyText = (one: SchemaPart): boolean =>
+    one.type === 'string' && one.pattern === undefined && one.enum === undefined
+  if (isCollection || isAnyText(shape) || shape.$ref !== undefined) return shape
+  const pattern = unitPatternOf(key.slice(key.lastIndexOf('.') + 1))
+  const { anyOf = [shape], ...rest } = shape
+  const texts = [...pattern === undefined ? [] : [{ type: 'string', pattern }], reference]
+  if (anyOf.some(isAnyText)) return shape
+  return { ...shape.anyOf !== undefined && rest, anyOf: [...anyOf, ...texts] }
 }

@@ -1,14 +1,15 @@
-import { type ChildProcessByStdio, spawn } from 'node:child_process'
+import { type ChildProcessByStdio, spawn, execFile } from 'node:child_process'
 import { once } from 'node:events'
+import { readdirSync, readFileSync } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { type Readable } from 'node:stream'
 import { type Test } from 'tap'
-import { stringify } from 'yaml'
+import { stringify, parse } from 'yaml'
 import { freePort } from './free-port.js'
-import { killOnExit } from './kill-on-exit.js'
+import { killOnExit } from './run-program.js'
 import { until } from './until.js'
 
 /** Targets, intervals and rules of a Prometheus. */
@@ -182,4 +183,147 @@ function seriesOf (data: unknown): Series[] {
 // Parses numbers that JSON lacks, which Prometheus writes as words.
 function pointOf ([at, text]: [number, string]): [number, number] {
   return [at, text === '+Inf' ? Infinity : text === '-Inf' ? -Infinity : Number(text)]
+}
+
+/** A recording rule. */
+export interface RecordingRule {
+  readonly record: string
+  readonly expr: string
+}
+
+/** An alerting rule. */
+export interface AlertRule {
+  readonly alert: string
+  readonly expr: string
+  readonly for: string
+  readonly labels: Readonly<Record<string, string>>
+  readonly annotations: Readonly<Record<string, string>>
+}
+
+/** Returns the rules of a file, in order. */
+export function readRules (text: string): Array<AlertRule | RecordingRule> {
+  const { groups } = parse(text) as { groups: Array<{ rules: Array<AlertRule | RecordingRule> }> }
+  return groups.flatMap(({ rules }) => rules)
+}
+
+/** True for an alerting rule. */
+export function isAlert (rule: AlertRule | RecordingRule): rule is AlertRule {
+  return 'alert' in rule
+}
+
+/** An expression and the samples that promtool expects. */
+export interface Samples {
+  readonly expr: string
+  readonly exp_samples: ReadonlyArray<{ labels: string, value: number }>
+}
+/** A file of promtool cases. */
+export interface Cases {
+  readonly tests: ReadonlyArray<{
+    readonly name: string,
+    readonly alert_rule_test?: ReadonlyArray<{ readonly alertname: string, readonly exp_alerts: readonly unknown[] }>,
+    readonly promql_expr_test?: readonly Samples[]
+  }>
+}
+
+/** Returns the promtool cases of a folder. */
+export function readCases (folder: string): Array<Cases['tests'][number]> {
+  return readdirSync(folder).filter(name => name.endsWith('.yml'))
+    .flatMap(name => (parse(readFileSync(join(folder, name), 'utf8')) as Cases).tests)
+}
+
+/** Returns promtool's exit code and output. */
+export async function promtool (...args: string[]): Promise<{ code: number, output: string }> {
+  return await new Promise(resolve => {
+    execFile('promtool', args, { cwd: join(import.meta.dirname, '../..') }, (error, out, err) => {
+      resolve({ code: error === null ? 0 : Number(error.code ?? 1), output: out + err })
+    })
+  })
+}
+
+/** Folder of the dashboards that Grafana loads. */
+export const dashboardFolder = join(import.meta.dirname, '../../grafana/dashboards')
+
+/** A query of a panel. */
+export interface Target {
+  readonly refId: string
+  readonly expr: string
+  readonly legendFormat: string
+  readonly instant: boolean
+  readonly range: boolean
+}
+
+/** A panel, or the title of a section. */
+export interface Panel {
+  readonly id: number
+  readonly type: string
+  readonly title: string
+  readonly description?: string
+  readonly gridPos: { readonly x: number, readonly y: number, readonly w: number, readonly h: number }
+  readonly targets?: readonly Target[]
+  readonly fieldConfig?: {
+    readonly defaults: {
+      readonly unit?: string,
+      readonly thresholds?: { readonly steps: ReadonlyArray<{ readonly value: number | null }> }
+    }
+  }
+}
+
+/** A dashboard as it is committed. */
+export interface Dashboard {
+  readonly uid: string
+  readonly title: string
+  readonly tags: readonly string[]
+  readonly schemaVersion: number
+  readonly links: ReadonlyArray<{ readonly tags: readonly string[], readonly includeVars: boolean }>
+  readonly annotations: {
+    readonly list: ReadonlyArray<{ readonly name: string, readonly target: { readonly expr: string } }>
+  }
+  readonly templating: {
+    readonly list: ReadonlyArray<{ readonly name: string, readonly query: unknown, readonly definition?: string }>
+  }
+  readonly panels: readonly Panel[]
+}
+
+/** A query with its place, as `helping/Hit rate/A`. */
+export interface Query extends Target {
+  readonly at: string
+  readonly panel: Panel
+}
+
+/** Returns every dashboard by its file name. */
+export function dashboards (): Map<string, Dashboard> {
+  const files = readdirSync(dashboardFolder).filter(name => name.endsWith('.json'))
+  return new Map(
+    files.map(
+      file => [
+        file.slice(0, -'.json'.length),
+        JSON.parse(readFileSync(join(dashboardFolder, file), 'utf8')) as Dashboard
+      ]
+    )
+  )
+}
+
+/** Returns every query of every panel. */
+export function queries (): Query[] {
+  return [...dashboards()].flatMap(([name, { panels }]) =>
+    panels.flatMap(panel =>
+      (panel.targets ?? []).map(target => ({ ...target, panel, at: `${name}/${panel.title}/${target.refId}` }))
+    )
+  )
+}
+
+/** A selector of one metric, as `name{label="value"}`. */
+export interface Selector {
+  readonly metric: string
+  readonly matches: ReadonlyArray<{ readonly label: string, readonly operator: string, readonly value: string }>
+}
+
+/** Returns all selectors of an expression. */
+export function selectorsIn (expression: string): Selector[] {
+  return [...expression.matchAll(/([a-z0-9_:]+)\{([^}]*)\}/g)].map(([, metric = '', inside = '']) => ({
+    metric,
+    matches: [...inside.matchAll(/([a-z_]+)(=~|!~|!=|=)"([^"]*)"/g)].map((
+      [, label = '', operator = '', value = '']
+    ) => ({ label, operator, value }))
+  }))
 }

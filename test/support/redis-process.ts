@@ -10,7 +10,7 @@ import { Redis } from 'ioredis'
 import { type Test } from 'tap'
 import { certificate } from './certificate.js'
 import { freePort } from './free-port.js'
-import { killOnExit } from './kill-on-exit.js'
+import { killOnExit } from './run-program.js'
 
 /** Command, and its connection details. */
 export interface Launch {

@@ -1,6 +1,12 @@
-import { readdirSync } from 'node:fs'
+import { execFile } from 'node:child_process'
+import { readdirSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { parse, parseAllDocuments } from 'yaml'
+import ts from 'typescript'
+import { type Test } from 'tap'
+import { type LoadedConfig, loadConfig } from '../../../src/config/load.js'
+import { maskSecrets } from '../../../src/config/secrets.js'
 import { checkoutRoot, readCheckout } from './checkout.js'
 
 /** A Kubernetes object; kubernetes-types checks the rest. */
@@ -52,3 +58,67 @@ export function fieldOf (named: string, path: string): unknown {
 /** Returns a field of varve's container. */
 export const containerField = (path: string): unknown =>
   fieldOf('Deployment varve', `spec.template.spec.containers.0.${path}`)
+
+/** Modules of kubernetes-types, by kind. */
+const modules: Readonly<Record<string, string>> = {
+  ConfigMap: 'core/v1',
+  Service: 'core/v1',
+  Deployment: 'apps/v1',
+  StatefulSet: 'apps/v1',
+  PodDisruptionBudget: 'policy/v1',
+  NetworkPolicy: 'networking/v1',
+  Ingress: 'networking/v1',
+  HorizontalPodAutoscaler: 'autoscaling/v2'
+}
+
+/** Returns type errors of objects by Kubernetes' own types: unknown keys, wrong values, missing keys. */
+export function typeErrorsOf (objects: ReadonlyArray<{ readonly kind: string }>, dir: string): string[] {
+  mkdirSync(dir, { recursive: true })
+  const known = objects.filter(({ kind }) => modules[kind] !== undefined)
+  const file = join(dir, 'manifests.ts')
+  const types = Object.entries(modules).map(([kind, module]) =>
+    `import { type ${kind} } from '${join(checkoutRoot, 'node_modules/kubernetes-types', module)}.js'`
+  )
+  writeFileSync(
+    file,
+    [
+      ...types,
+      ...known.map((object, at) => `export const object${at}: ${object.kind} = ${JSON.stringify(object, undefined, 1)}`)
+    ].join('\n')
+  )
+  const program = ts.createProgram([file], {
+    strict: true,
+    noEmit: true,
+    module: ts.ModuleKind.NodeNext,
+    moduleResolution: ts.ModuleResolutionKind.NodeNext,
+    target: ts.ScriptTarget.ES2023,
+    types: [],
+    skipLibCheck: true
+  })
+  return ts.getPreEmitDiagnostics(program).map(({ messageText }) => ts.flattenDiagnosticMessageText(messageText, ' '))
+}
+
+/** True if there is a type for a kind. */
+export const hasKubernetesType = (kind: string): boolean => modules[kind] !== undefined
+
+/** Runs `varve check` on a text, with secrets in another folder; expects that it uses all and shows none. */
+export async function checkConfig (
+  t: Test,
+  text: string,
+  folder: string,
+  secrets: Record<string, string>
+): Promise<LoadedConfig['config']> {
+  const dir = t.testdir(secrets)
+  writeFileSync(join(dir, 'varve.yaml'), text.replaceAll(folder, dir))
+  await promisify(execFile)(process.execPath, [
+    'dist/cli.js',
+    'check',
+    join(dir, 'varve.yaml')
+  ], { cwd: checkoutRoot })
+  const { config } = loadConfig({}, { config: join(dir, 'varve.yaml') })
+  for (const secret of Object.values(secrets)) {
+    t.ok(JSON.stringify(config).includes(secret), 'every mounted secret is used')
+    t.notOk(JSON.stringify(maskSecrets(config)).includes(secret))
+  }
+  return config
+}

@@ -1,4 +1,4 @@
-import { isStricterThanUpstream as isSpelledOnPurpose } from '../rejected-requests.js'
+import { isStricterThanUpstream as isSpelledOnPurpose } from '../request-variants.js'
 import { headerOf, type ModelRequest } from '../model/request.js'
 
 /** True if varve rejects by design what a node may accept. */

@@ -1,3 +1,7 @@
+import { readdirSync, readFileSync, mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { certificate, certificateKey } from '../certificate.js'
+
 /** A code block of a page. */
 export interface CodeBlock {
   readonly page: string
@@ -129,4 +133,79 @@ function readOption (line: string, options: BlockOptions): boolean {
       options.numbersDiffer = true
   }
   return /^ *<!--.*-->$/.test(line)
+}
+
+/** A documentation page with its blocks. */
+export interface Page {
+  readonly name: string
+  readonly blocks: readonly CodeBlock[]
+}
+
+/** Returns the README and every page of docs/, in reading order. */
+export function pagesIn (root: string): Page[] {
+  const names = [
+    'README.md',
+    ...readdirSync(join(root, 'docs')).filter(name => name.endsWith('.md')).sort().map(name => `docs/${name}`)
+  ]
+  return names.map(name => ({ name, blocks: blocksIn(name, readFileSync(join(root, name), 'utf8')) }))
+}
+
+// Matches versions, heights, times and ports, which have four digits or more; shorter numbers are literal, such as a
+// status.
+const long = /(?<![0-9A-Za-z.])[0-9]{4,}(?![0-9A-Za-z])/g
+const any = /(?<![0-9A-Za-z])[0-9]+(?:\.[0-9]+)*/g
+
+/** True if output matches the page line by line, except for variable numbers and `...` for omissions. */
+export function matchesOutput (printed: string, { text, numbersDiffer }: ExpectedOutput): boolean {
+  return patternOf(text, numbersDiffer).test(plain(printed))
+}
+
+function patternOf (text: string, numbersDiffer: boolean): RegExp {
+  const lines = plain(text).split('\n').slice(0, -1).map(line =>
+    line.trim() === '...' ? '(?:.*\\n)*?' : `${patternOfLine(line, numbersDiffer)}\\n`
+  )
+  return new RegExp(`^${lines.join('')}$`)
+}
+
+function patternOfLine (line: string, numbersDiffer: boolean): string {
+  return line.split('...').map(part => between(part, numbersDiffer ? any : long)).join('.*')
+}
+
+// Matches text between numbers literally.
+function between (text: string, numbers: RegExp): string {
+  const number = numbers === any ? '[0-9]+(?:\\.[0-9]+)*' : '[0-9]+'
+  return text.split(numbers).map(part => part.replace(/[\\^$.*+?()[\]{}|/-]/g, '\\$&')).join(number)
+}
+
+// Strips invisible blanks at the end of lines and the CR of HTTP.
+function plain (text: string): string {
+  return `${text.replace(/[ \t\r]+$/gm, '').replace(/\n+$/, '')}\n`.replace(/^\n$/, '')
+}
+
+/** Returns a page's configuration with its variables set and its files present. */
+export function pageConfig (
+  text: string,
+  folder: string
+): { readonly file: string, readonly env: Record<string, string> } {
+  mkdirSync(folder, { recursive: true })
+  const secret = join(folder, 'secret')
+  writeFileSync(secret, 'k-from-a-file\n')
+  writeFileSync(join(folder, 'cert.pem'), certificate)
+  writeFileSync(join(folder, 'key.pem'), certificateKey)
+  const env = Object.fromEntries(
+    [...text.matchAll(/\$\{([A-Za-z_][A-Za-z0-9_]*)\}/g)].map((
+      [, name = '']
+    ) => [name, name.endsWith('_URL') ? 'redis://127.0.0.1:1' : `k-${name}`])
+  )
+  // A block shows the keys that its page is about, so it rarely lists upstreams.
+  if (!/^upstreams:/m.test(text)) env['VARVE_SANDBOX'] = '1'
+  const file = join(folder, 'page.yaml')
+  writeFileSync(
+    file,
+    text.replace(/\$\{file:[^}]*\}/g, `\${file:${secret}}`).replace(
+      /((ca|cert|key)File: *)[^\s,}]+/g,
+      (_match, key: string, kind: string) => `${key}${join(folder, kind === 'key' ? 'key.pem' : 'cert.pem')}`
+    )
+  )
+  return { file, env }
 }

@@ -1,16 +1,15 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Test } from 'tap'
-import { startSandbox } from '#sandbox'
 import { sendRequest } from '../client.js'
-import { runProgram } from '../run-npm.js'
+import { runProgram } from '../run-program.js'
 import { startRedis } from '../redis-server.js'
 import { until } from '../until.js'
-import { type CodeBlock, actionOf } from './code-blocks.js'
-import { pageConfig } from './page-config.js'
-import { type PagePorts } from './page-ports.js'
-import { PageServer, isSandboxCommand, isServerCommand } from './page-server.js'
-import { matchesOutput } from './expected-output.js'
+import { freePort } from '../free-port.js'
+import { startSandbox } from '#sandbox'
+import { type CodeBlock, actionOf, matchesOutput, pageConfig } from './code-blocks.js'
 
 // Simulates a job of the reader's shell, which a block must neither end nor wait for.
 const bystander = 'sleep 60 > /dev/null 2>&1 &\ntrap "kill $!" EXIT'
@@ -147,5 +146,132 @@ function faultOf (act: () => void): string | undefined {
     return undefined
   } catch (error) {
     return (error as Error).message
+  }
+}
+
+// Ports on pages: varve, its admin listener, a node, a recorder or replay, and Redis.
+const documented = [8080, 9464, 8081, 8082, 6379] as const
+const pattern = /\b(?:127\.0\.0\.1|localhost):(8080|9464|8081|8082|6379)\b/g
+
+/** Replaces the ports of pages by free ones, because theirs may be taken on the machine. */
+export class PagePorts {
+  readonly #ports: ReadonlyMap<number, number>
+
+  private constructor (ports: ReadonlyMap<number, number>) {
+    this.#ports = ports
+  }
+
+  static async find (): Promise<PagePorts> {
+    const ports = new Map<number, number>()
+    for (const port of documented) {
+      let free = await freePort()
+      while ([...ports.values()].includes(free)) free = await freePort()
+      ports.set(port, free)
+    }
+    return new PagePorts(ports)
+  }
+
+  /** Returns the real port for a documented one. */
+  port (of: typeof documented[number]): number {
+    return this.#ports.get(of) ?? of
+  }
+
+  /** Replaces documented ports in a text. */
+  withFreePorts (text: string): string {
+    return text.replace(pattern, (_whole, port: string) => `127.0.0.1:${this.#ports.get(Number(port)) ?? port}`)
+  }
+
+  /** Restores documented ports in an output. */
+  withDocumentedPorts (text: string): string {
+    return [...this.#ports].reduce(
+      (text, [page, port]) => text.replaceAll(`127.0.0.1:${port}`, `127.0.0.1:${page}`),
+      text
+    )
+  }
+}
+
+const startLine =
+  /^(?:[A-Z_]+=\S+ +)*(?:npm start|(?:varve|node dist\/cli\.js)(?: +serve| +sandbox)?)(?= *&?$| +-)(?!.*(?: --help| -h\b))/
+const listening = /"msg":"listening"|a made-up node on/
+const startMs = 300_000
+const stopMs = 15_000
+
+/** True if a command runs until it is stopped. */
+export function isServerCommand (command: string): boolean {
+  return startLine.test(command)
+}
+
+/** True if a command starts the embedded node only. */
+export function isSandboxCommand (command: string): boolean {
+  return isServerCommand(command) && /(?:varve|cli\.js) +sandbox\b/.test(command)
+}
+
+/** A server that a page starts. */
+export class PageServer {
+  readonly #child: ChildProcess
+  #output = ''
+
+  private constructor (command: string, cwd: string, env: NodeJS.ProcessEnv) {
+    // Starts a process group, as a terminal does: Ctrl-C reaches all of it.
+    this.#child = spawn('sh', ['-c', command], { cwd, env, stdio: ['ignore', 'pipe', 'pipe'], detached: true })
+    for (const stream of [this.#child.stdout, this.#child.stderr]) {
+      stream?.on('data', text => {
+        this.#output += String(text)
+      })
+    }
+  }
+
+  /** Starts a server and waits until it reports that it listens. */
+  static async start (command: string, cwd: string, env: NodeJS.ProcessEnv): Promise<PageServer> {
+    const server = new PageServer(command.replace(/ *&$/, ''), cwd, env)
+    try {
+      await server.#listens(command)
+      return server
+    } catch (error) {
+      server.kill()
+      throw error
+    }
+  }
+
+  /** Sends Ctrl-C; rejects if the server does not exit well. */
+  async stop (): Promise<void> {
+    const { pid, exitCode } = this.#child
+    if (pid === undefined || exitCode !== null) {
+      throw new Error(`a server has ended by itself with ${exitCode}:\n${this.#output}`)
+    }
+    const ended = once(this.#child, 'close', { signal: AbortSignal.timeout(stopMs) })
+    process.kill(-pid, 'SIGINT')
+    await ended
+    if (!/"msg":"stopped"|a made-up node on/.test(this.#output)) {
+      throw new Error(`a server has not stopped as it should:\n${this.#output}`)
+    }
+  }
+
+  /** Kills the server if it still runs. */
+  kill (): void {
+    const { pid, exitCode, signalCode } = this.#child
+    if (pid !== undefined && exitCode === null && signalCode === null) process.kill(-pid, 'SIGKILL')
+  }
+
+  async #listens (command: string): Promise<void> {
+    await new Promise<void>((resolve, reject) => {
+      const timer = setTimeout(() => {
+        reject(new Error(`after ${startMs} ms it does not listen: ${command}\n${this.#output}`))
+      }, startMs)
+      const look = (): void => {
+        if (listening.test(this.#output)) end(resolve)
+      }
+      const end = (how: () => void): void => {
+        clearTimeout(timer)
+        this.#child.stdout?.off('data', look)
+        how()
+      }
+      this.#child.stdout?.on('data', look)
+      this.#child.once('close', code => {
+        end(() => {
+          reject(new Error(`ended with ${code}: ${command}\n${this.#output}`))
+        })
+      })
+    })
   }
 }

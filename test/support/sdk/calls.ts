@@ -1,5 +1,5 @@
-import type { Aptos } from '@aptos-labs/ts-sdk'
-import type { EndpointName } from '#sandbox'
+import { type Aptos, type ClientConfig } from '@aptos-labs/ts-sdk'
+import { type EndpointName } from '#sandbox'
 
 /** Parts of a chain that calls read, in a form that a page can receive. */
 export interface ChainFixture {
@@ -430,4 +430,41 @@ export function callOf (title: string): Call {
   const call = [...readCalls, ...upstreamErrorCalls].find(call => call.title === title)
   if (call === undefined) throw new Error(`there is no call ${title}`)
   return call
+}
+
+/** The official client. */
+export type Sdk = typeof import('@aptos-labs/ts-sdk')
+
+/** Returns a client of a node, or of varve. */
+export function clientOf (
+  { Aptos, AptosConfig, Network }: Sdk,
+  upstreamUrl: string,
+  clientConfig: ClientConfig = {}
+): Aptos {
+  return new Aptos(new AptosConfig({ network: Network.CUSTOM, fullnode: `${upstreamUrl}/v1`, clientConfig }))
+}
+
+/** Returns the result or error of a call as text: equal if a caller could see no difference. */
+export async function callResult (sdk: Sdk, aptos: Aptos, { make }: Call, ground: ChainFixture): Promise<string> {
+  try {
+    return printed({ value: await make(aptos, ground) })
+  } catch (error) {
+    // Replaces the address, which alone may differ.
+    return printed({ error: errorResult(sdk, error as Error) }).replaceAll(String(aptos.config.fullnode), 'NODE')
+  }
+}
+
+function errorResult (sdk: Sdk, error: Error): object {
+  const { name, message } = error
+  if (!(error instanceof sdk.AptosApiError)) return { name, message }
+  const { status, statusText, url, data } = error
+  return { class: 'AptosApiError', name, message, status, statusText, url, data: data as unknown }
+}
+
+// Prints values that JSON lacks in a distinct form.
+function printed (value: unknown): string {
+  return JSON.stringify(value, (_name, member: unknown) => {
+    if (typeof member === 'bigint') return { bigint: String(member) }
+    return member === undefined ? { undefined: true } : member
+  })
 }

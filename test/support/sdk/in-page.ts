@@ -1,5 +1,4 @@
-import { callOf, type ChainFixture } from './calls.js'
-import { clientOf, type Sdk, callResult } from './call-result.js'
+import { type ChainFixture, type Sdk, callOf, callResult, clientOf } from './calls.js'
 
 // Globals of the page, where the client was loaded before.
 const page = globalThis as unknown as { sdk: Sdk, runCall: unknown }
