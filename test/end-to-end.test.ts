@@ -4,8 +4,8 @@ import { targetOf } from '../src/api/read.js'
 import { matchEndpoint, readRequest } from '../src/api/read-request.js'
 import { ErrorResponse } from '../src/api/error-response.js'
 import { startSandbox } from '#sandbox'
-import { sendRequest, tableItemLookup, type TestResponse } from './support/client.js'
-import { ownOutcomeIn } from './support/own-outcome.js'
+import { type TestResponse, sendRequest, tableItemLookup } from './support/client.js'
+import { ownOutcomeIn } from './support/cache-status.js'
 import { checkAsync, seedTitle } from './support/properties.js'
 import {
   type RequestVariant,

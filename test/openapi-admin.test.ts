@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { parse } from 'yaml'
 import { startSandbox } from '#sandbox'
-import { sendRequest, type TestResponse } from './support/client.js'
+import { type TestResponse, sendRequest } from './support/client.js'
 import { OpenApiChecker, lintComplaints } from './support/openapi.js'
 import { varveAt, varveAtSandbox } from './support/varve.js'
 

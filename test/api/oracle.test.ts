@@ -6,7 +6,7 @@ import { keysOf, targetOf, type Read } from '../../src/api/read.js'
 import { matchEndpoint, readRequest } from '../../src/api/read-request.js'
 import { ErrorResponse } from '../../src/api/error-response.js'
 import { startSandbox } from '#sandbox'
-import { sendRequest, type TestResponse } from '../support/client.js'
+import { type TestResponse, sendRequest } from '../support/client.js'
 import {
   type RequestVariant,
   additionalRequest,

@@ -3,7 +3,7 @@ import t from 'tap'
 import { Following, type FollowingOptions } from '../../src/app/following.js'
 import { Tracker } from '../../src/chain/tracker.js'
 import { configSchema } from '../../src/config/schema.js'
-import { stampedAt, transactionAt } from '../support/followed-chain.js'
+import { stampedAt, transactionAt } from '../support/tail.js'
 import { until } from '../support/until.js'
 import { varveAtSandbox } from '../support/varve.js'
 

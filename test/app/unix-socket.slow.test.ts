@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
 import { startSandboxNode } from '../support/replicas.js'
-import { requestSocket } from '../support/unix-socket.js'
+import { requestSocket } from '../support/client.js'
 import { varveAt } from '../support/varve.js'
 import { quietConfig } from '../support/workers.js'
 

@@ -7,7 +7,7 @@ import t, { type Test } from 'tap'
 import { bannerOf } from '../../src/app/banner.js'
 import { configSchema } from '../../src/config/schema.js'
 import { startSandboxNode } from '../support/replicas.js'
-import { requestSocket } from '../support/unix-socket.js'
+import { requestSocket } from '../support/client.js'
 import { varveAt } from '../support/varve.js'
 
 const modules = '/v1/accounts/0x1/modules?ledger_version=2000&limit=1'

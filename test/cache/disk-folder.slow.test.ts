@@ -14,7 +14,7 @@ import {
   startNode,
   statusOf,
   store
-} from '../support/disk-history.js'
+} from '../support/disk-tier.js'
 import { startRedis } from '../support/redis-server.js'
 import { until } from '../support/until.js'
 import { varveAt } from '../support/varve.js'

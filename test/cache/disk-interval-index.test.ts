@@ -2,7 +2,7 @@ import { readFile, stat, writeFile } from 'node:fs/promises'
 import t, { type Test } from 'tap'
 import { type StoredEntry } from '../../src/cache/entry-codec.js'
 import { type EntrySelector } from '../../src/cache/tier.js'
-import { openDiskTier, type TestDiskTier } from '../support/disk-tier.js'
+import { type TestDiskTier, openDiskTier } from '../support/disk-tier.js'
 import { storedEntryOf } from '../support/redis-tier.js'
 
 const roomBytes = 50_000_000

@@ -15,7 +15,7 @@ import {
   statusOf,
   store,
   token
-} from '../support/disk-history.js'
+} from '../support/disk-tier.js'
 import { freePort } from '../support/free-port.js'
 import { startRedis } from '../support/redis-server.js'
 import { until } from '../support/until.js'

@@ -6,7 +6,7 @@ import { randomBytes } from 'node:crypto'
 import t, { type Test } from 'tap'
 import { type StoredEntry } from '../../src/cache/entry-codec.js'
 import { type EntrySelector } from '../../src/cache/tier.js'
-import { openDiskTier, type TestDiskTier } from '../support/disk-tier.js'
+import { type TestDiskTier, openDiskTier } from '../support/disk-tier.js'
 import { storedEntryOf } from '../support/redis-tier.js'
 import { until } from '../support/until.js'
 

@@ -8,7 +8,7 @@ import { type TestRequest, sendRequest, tableItemLookup } from '../support/clien
 import { checkAsync, seedTitle } from '../support/properties.js'
 import { startRedis } from '../support/redis-server.js'
 import { startSandboxNode, untilWritten } from '../support/replicas.js'
-import { memoryHitStatus, redisHitStatus, cacheStatusHeader, storedMissStatus } from '../support/cache-status.js'
+import { cacheStatusHeader, memoryHitStatus, redisHitStatus, storedMissStatus } from '../support/cache-status.js'
 import { openRedisTier, storedEntryOf, type TestRedisTier } from '../support/redis-tier.js'
 import { slowRedis } from '../support/tcp-gate.js'
 import { until } from '../support/until.js'

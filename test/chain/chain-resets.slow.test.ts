@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
 import { type Sandbox } from '#sandbox'
 import { sendRequest } from '../support/client.js'
-import { startIdleMeter } from '../support/idle-meter.js'
+import { startIdleMeter, until } from '../support/until.js'
 import { type RedisProcess } from '../support/redis-process.js'
 import { startRedis } from '../support/redis-server.js'
 import {
@@ -14,7 +14,6 @@ import {
   publishedGenerations
 } from '../support/replicas.js'
 import { cacheStatusHeader } from '../support/cache-status.js'
-import { until } from '../support/until.js'
 import { type TestVarve, varveAt } from '../support/varve.js'
 
 const targets = [1000, 1500, 2000].map(blockTarget)

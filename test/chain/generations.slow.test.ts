@@ -16,7 +16,7 @@ import {
   startSandboxNode,
   publishedGenerations
 } from '../support/replicas.js'
-import { redisHitStatus, cacheStatusHeader } from '../support/cache-status.js'
+import { cacheStatusHeader, redisHitStatus } from '../support/cache-status.js'
 import { openRedisTier, storedEntryOf } from '../support/redis-tier.js'
 import { slowRedis } from '../support/tcp-gate.js'
 import { until } from '../support/until.js'

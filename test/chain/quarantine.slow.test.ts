@@ -1,10 +1,9 @@
 import { Agent, createServer, request } from 'node:http'
 import t, { type Test } from 'tap'
 import { sendRequest } from '../support/client.js'
-import { startIdleMeter } from '../support/idle-meter.js'
+import { startIdleMeter, until } from '../support/until.js'
 import { startSandboxNode } from '../support/replicas.js'
 import { startInFrontOf, startWithUpstreams } from '../support/multiple-upstreams.js'
-import { until } from '../support/until.js'
 import { listening } from '../support/stub-upstream.js'
 
 const modules = (version: number): string => `/v1/accounts/0x1/modules?ledger_version=${version}&limit=1`

@@ -4,7 +4,7 @@ import { sendRequest } from '../support/client.js'
 import { freePort } from '../support/free-port.js'
 import { startRedis } from '../support/redis-server.js'
 import { blockTarget, adoptedGenerations, startSandboxNode } from '../support/replicas.js'
-import { redisHitStatus, cacheStatusHeader } from '../support/cache-status.js'
+import { cacheStatusHeader, redisHitStatus } from '../support/cache-status.js'
 import { startInFrontOf } from '../support/multiple-upstreams.js'
 import { until } from '../support/until.js'
 

@@ -7,7 +7,7 @@ import { certificate, certificateKey, encryptedKey, renewedCertificate, renewedK
 import { sendRequest } from '../support/client.js'
 import { startSandboxNode } from '../support/replicas.js'
 import { startStubUpstream } from '../support/stub-upstream.js'
-import { subjectAt } from '../support/tls.js'
+import { subjectAt } from '../support/raw.js'
 import { until } from '../support/until.js'
 
 const modules = (version: number): string => `/v1/accounts/0x1/modules?ledger_version=${version}&limit=1`

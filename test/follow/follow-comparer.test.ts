@@ -1,7 +1,7 @@
 import t from 'tap'
 import { FollowComparer, type Observation, type FollowComparison } from '../../src/follow/follow-comparer.js'
 import { LedgerKnowledge } from '../../src/follow/ledger-knowledge.js'
-import { transactionAt } from '../support/followed-chain.js'
+import { transactionAt } from '../support/tail.js'
 import { until } from '../support/until.js'
 
 const [a, b] = [16n, 32n]

@@ -1,8 +1,7 @@
 import t from 'tap'
 import { Follower, type FollowerOptions, type FollowState } from '../../src/follow/follower.js'
 import { LedgerKnowledge } from '../../src/follow/ledger-knowledge.js'
-import { drivenTail } from '../support/driven-tail.js'
-import { stampedAt, transactionAt } from '../support/followed-chain.js'
+import { drivenTail, stampedAt, transactionAt } from '../support/tail.js'
 
 /** A follower without a tail; its clock stands still unless moved. */
 function followerOf (change: Partial<FollowerOptions> = {}) {

@@ -3,7 +3,7 @@ import t from 'tap'
 import { publishedCode, type StateDigest } from '../../src/api/state-key.js'
 import { type KnownTransaction, LedgerKnowledge } from '../../src/follow/ledger-knowledge.js'
 import { check, seedTitle } from '../support/properties.js'
-import { stampedAt } from '../support/followed-chain.js'
+import { stampedAt } from '../support/tail.js'
 
 /** Keys that one version touches; `all` stands for a transaction that says nothing about its changes. */
 type Touches = readonly StateDigest[] | 'all'

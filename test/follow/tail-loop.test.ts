@@ -1,7 +1,6 @@
 import t from 'tap'
 import { type TailReading } from '../../src/follow/tail-reader.js'
-import { drivenTail, failure } from '../support/driven-tail.js'
-import { stampedAt, transactionAt } from '../support/followed-chain.js'
+import { drivenTail, failure, stampedAt, transactionAt } from '../support/tail.js'
 
 t.test('nothing is read before the first latest read', async t => {
   const tail = drivenTail(t)

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { type FollowedHead } from '../../src/follow/ledger-knowledge.js'
 import { type TailReading } from '../../src/follow/tail-reader.js'
-import { tailAt, type TestTail } from '../support/tail.js'
+import { type TestTail, tailAt } from '../support/tail.js'
 
 const versionsOf = ({ transactions }: TailReading): bigint[] => transactions.map(({ version }) => version)
 const lastOf = ({ transactions }: TailReading, head: FollowedHead): FollowedHead => transactions.at(-1) ?? head

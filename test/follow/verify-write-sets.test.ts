@@ -17,7 +17,7 @@ import { Ledger } from '../../sandbox/ledger.js'
 import { defaultSettings } from '../../sandbox/options.js'
 import { type TailFault } from '../../sandbox/transaction-page-fault.js'
 import { checkAsync, seedTitle } from '../support/properties.js'
-import { pageInBcs, pageInJson, versionsFrom } from '../support/transaction-pages.js'
+import { pageInBcs, pageInJson, versionsFrom } from '../support/tail.js'
 
 const ledger = new Ledger({ ...defaultSettings, blocks: 60, prunedBlocks: 0 })
 const versions = versionsFrom(ledger.block(40).firstVersion, 24)

@@ -1,7 +1,7 @@
 import { Agent } from 'node:http'
 import { setTimeout as pause } from 'node:timers/promises'
 import t from 'tap'
-import { sendRequest, type TestRequest, type TestResponse, tableItemLookup } from '../support/client.js'
+import { type TestRequest, type TestResponse, sendRequest, tableItemLookup } from '../support/client.js'
 import { type VarveProcess, startVarveProcess } from '../support/soak/varve-process.js'
 import { startCountingUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'

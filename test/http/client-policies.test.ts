@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { sendRequest, type TestResponse, tableItemLookup } from '../support/client.js'
+import { type TestResponse, sendRequest, tableItemLookup } from '../support/client.js'
 import { startRedis } from '../support/redis-server.js'
 import {
   respondOk,

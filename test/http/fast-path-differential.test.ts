@@ -2,9 +2,16 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { certificate, certificateKey } from '../support/certificate.js'
 import { type ConfigChange } from '../support/varve.js'
-import { drawFrom, drawSession } from '../support/wire/draw-session.js'
-import { drawStream } from '../support/wire/draw-stream.js'
-import { bodySizes, startTwins, targetOfSize, type Twins, warmGzip } from '../support/wire/twin-varves.js'
+import {
+  type Twins,
+  bodySizes,
+  drawFrom,
+  drawSession,
+  drawStream,
+  startTwins,
+  targetOfSize,
+  warmGzip
+} from '../support/wire/twin-varves.js'
 import { type WireStep } from '../support/wire/wire-session.js'
 
 // Draws another seed each run: SEED=n repeats one, RUNS_FACTOR=n draws so many times as many sessions.

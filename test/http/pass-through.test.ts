@@ -6,13 +6,13 @@ import t, { type Test } from 'tap'
 import { type PassThroughScope, passThroughScopes } from '../../src/api/pass-through-target.js'
 import { sendRaw, statusesIn } from '../support/raw.js'
 import {
+  type StubUpstream,
   listenRaw,
   respondOk,
   stamps,
   startEmptyUpstream,
   startHeldUpstream,
-  startStubUpstream,
-  type StubUpstream
+  startStubUpstream
 } from '../support/stub-upstream.js'
 import { varveAt } from '../support/varve.js'
 

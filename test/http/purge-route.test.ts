@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { sendRequest, type TestRequest, type TestResponse } from '../support/client.js'
+import { type TestRequest, type TestResponse, sendRequest } from '../support/client.js'
 import { type TestVarve, varveAtSandbox } from '../support/varve.js'
 
 const status = 'cache-status'

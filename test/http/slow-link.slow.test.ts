@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { type IncomingMessage, request } from 'node:http'
 import t from 'tap'
 import { shapedLink } from '../support/shaped-link.js'
-import { readSlowly } from '../support/slow-reader.js'
+import { readSlowly } from '../support/raw.js'
 import { respondOk, startStubUpstream } from '../support/stub-upstream.js'
 import { varveAt } from '../support/varve.js'
 

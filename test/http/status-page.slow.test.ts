@@ -8,10 +8,9 @@ import { freePort } from '../support/free-port.js'
 import { startRedis } from '../support/redis-server.js'
 import { startSandboxNode, untilWritten } from '../support/replicas.js'
 import { degradedStatus, recentFixture, serveStatus, healthyStatus } from '../support/status-fixtures.js'
-import { stamps, startStubUpstream } from '../support/stub-upstream.js'
+import { listening, stamps, startStubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 import { varveAt } from '../support/varve.js'
-import { listening } from '../support/stub-upstream.js'
 
 const modules = '/v1/accounts/0x1/modules?limit=1'
 const browser = startChromium(t)

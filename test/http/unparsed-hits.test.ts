@@ -11,8 +11,7 @@ import { accelerateClientTimeouts } from '../support/accelerated-timeouts.js'
 import { respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 import { type ConfigChange, type TestVarve, varveAt } from '../support/varve.js'
-import { countParsedRequests } from '../support/wire/parsed-requests.js'
-import { runWireSession } from '../support/wire/wire-session.js'
+import { countParsedRequests, runWireSession } from '../support/wire/wire-session.js'
 
 const modules = '/v1/accounts/0x1/modules?ledger_version=500'
 const get = (target = modules, more = ''): string => `GET ${target} HTTP/1.1\r\nHost: x\r\n${more}\r\n`

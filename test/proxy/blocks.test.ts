@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { sendRequest } from '../support/client.js'
 import { checkAsync, seedTitle } from '../support/properties.js'
-import { respondToIndex, respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
+import { respondOk, respondToIndex, stamps, startStubUpstream } from '../support/stub-upstream.js'
 import { varveAt, varveAtSandbox } from '../support/varve.js'
 
 const status = 'cache-status'

@@ -5,7 +5,7 @@ import { makeEntry } from '../../src/cache/entry.js'
 import { Follower } from '../../src/follow/follower.js'
 import { LedgerKnowledge } from '../../src/follow/ledger-knowledge.js'
 import { lookUpEntryAt } from '../../src/proxy/followed-reads.js'
-import { stampedAt, transactionAt } from '../support/followed-chain.js'
+import { stampedAt, transactionAt } from '../support/tail.js'
 import { check, seedTitle } from '../support/properties.js'
 import { contextAt, readOfTarget } from '../support/proxy-context.js'
 

@@ -13,7 +13,7 @@ import { type ProxyContext } from '../../src/proxy/proxy-context.js'
 import { serveFromMemory, serveRead } from '../../src/proxy/serve-read.js'
 import { ResponseBuilder } from '../../src/proxy/response-builder.js'
 import { contextAt, readOfTarget } from '../support/proxy-context.js'
-import { stampedAt, transactionAt } from '../support/followed-chain.js'
+import { stampedAt, transactionAt } from '../support/tail.js'
 import { startStubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 

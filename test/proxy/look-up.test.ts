@@ -1,11 +1,11 @@
 import t from 'tap'
 import { decodeEntry, encodeEntry, type StoredEntry } from '../../src/cache/entry-codec.js'
 import { releases } from '#sandbox'
-import { sendRequest, type TestResponse, tableItemLookup } from '../support/client.js'
+import { type TestResponse, sendRequest, tableItemLookup } from '../support/client.js'
 import { type RedisProcess } from '../support/redis-process.js'
 import { startRedis } from '../support/redis-server.js'
 import { untilWritten } from '../support/replicas.js'
-import { memoryHitStatus, redisHitStatus, cacheStatusHeader, storedMissStatus } from '../support/cache-status.js'
+import { cacheStatusHeader, memoryHitStatus, redisHitStatus, storedMissStatus } from '../support/cache-status.js'
 import { slowRedis } from '../support/tcp-gate.js'
 import {
   headAt,

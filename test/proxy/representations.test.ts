@@ -6,9 +6,8 @@ import { type ProxyContext, type ProxySettings } from '../../src/proxy/proxy-con
 import { type DownstreamCacheControl, ResponseBuilder } from '../../src/proxy/response-builder.js'
 import { type Sandbox, startSandbox } from '#sandbox'
 import { publicApp } from '../../src/http/public-app.js'
-import { sendRequest, type TestRequest, type TestResponse, tableItemLookup } from '../support/client.js'
-import { contextAt } from '../support/proxy-context.js'
-import { listenerContextOf } from '../support/listener-context.js'
+import { type TestRequest, type TestResponse, sendRequest, tableItemLookup } from '../support/client.js'
+import { contextAt, listenerContextOf } from '../support/proxy-context.js'
 import { respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
 
 const status = 'cache-status'

@@ -5,7 +5,7 @@ import { ErrorResponse } from '../../src/api/error-response.js'
 import { type EndpointName, type Fault, type Sandbox } from '#sandbox'
 import { sendRequest, tableItemLookup } from '../support/client.js'
 import { bodyOf, contextAtSandbox } from '../support/proxy-context.js'
-import { memoryHitStatus, cacheStatusHeader } from '../support/cache-status.js'
+import { cacheStatusHeader, memoryHitStatus } from '../support/cache-status.js'
 import { headAt, respondOk, stamps, startHeldUpstream, startStubUpstream } from '../support/stub-upstream.js'
 import { varveAt, varveAtSandbox } from '../support/varve.js'
 

@@ -2,7 +2,7 @@ import t, { type Test } from 'tap'
 import { type ProxyContext } from '../../src/proxy/proxy-context.js'
 import { serveRead } from '../../src/proxy/serve-read.js'
 import { readOfTarget, resolvedContextAt as proxyAt } from '../support/proxy-context.js'
-import { headAt, stamps, startChangingUpstream, type UpstreamState } from '../support/stub-upstream.js'
+import { type UpstreamState, headAt, stamps, startChangingUpstream } from '../support/stub-upstream.js'
 
 const modules = '/v1/accounts/0x1/modules?ledger_version=500'
 // Head of another chain: lower, at a later time.

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { serveRead } from '../../src/proxy/serve-read.js'
 import { type Sandbox } from '#sandbox'
-import { sendRequest, type TestRequest, type TestResponse, tableItemLookup } from '../support/client.js'
+import { type TestRequest, type TestResponse, sendRequest, tableItemLookup } from '../support/client.js'
 import { contextAt, readOfTarget } from '../support/proxy-context.js'
 import { cacheStatusHeader } from '../support/cache-status.js'
 import { startWithUpstreams } from '../support/multiple-upstreams.js'

@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { startIdleMeter } from '../support/idle-meter.js'
+import { startIdleMeter, until } from '../support/until.js'
 import { type RedisProcess } from '../support/redis-process.js'
 import { startRedis } from '../support/redis-server.js'
 import {
@@ -15,7 +15,6 @@ import {
   untilShared
 } from '../support/replica-pair.js'
 import { type TcpGate, slowRedis } from '../support/tcp-gate.js'
-import { until } from '../support/until.js'
 
 const timeoutMs = 250
 

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { freePort } from '../support/free-port.js'
-import { startIdleMeter } from '../support/idle-meter.js'
+import { startIdleMeter, until } from '../support/until.js'
 import {
   redisErrorsOf,
   checkDegraded,
@@ -16,7 +16,6 @@ import {
 } from '../support/replica-pair.js'
 import { replicate, startRedis } from '../support/redis-server.js'
 import { slowRedis } from '../support/tcp-gate.js'
-import { until } from '../support/until.js'
 
 // Gives a responding Redis enough time even on a busy machine.
 const timeoutMs = 500

@@ -1,4 +1,5 @@
 import { type Test } from 'tap'
+import { pino } from 'pino'
 import { Compressor } from '../../src/cache/compressor.js'
 import { MemoryTier } from '../../src/cache/memory-tier.js'
 import { FreshCoalescer, Coalescer } from '../../src/cache/coalescer.js'
@@ -22,9 +23,20 @@ import { serveRead } from '../../src/proxy/serve-read.js'
 import { type ProxyContext, type ProxySettings } from '../../src/proxy/proxy-context.js'
 import { PrunedErrorBuilder } from '../../src/api/pruned-error-builder.js'
 import { FailedRefreshes } from '../../src/proxy/failed-refreshes.js'
-import { type Sandbox, type SandboxOptions, startSandbox } from '#sandbox'
 import { type Read } from '../../src/api/read.js'
 import { matchEndpoint, readRequest } from '../../src/api/read-request.js'
+import { ParsedRequestCache } from '../../src/cache/parsed-request-cache.js'
+import { LocalBuckets } from '../../src/clients/token-buckets.js'
+import { configSchema } from '../../src/config/schema.js'
+import { Metrics } from '../../src/metrics/metrics.js'
+import { ResponseBuilder } from '../../src/proxy/response-builder.js'
+import { ClientPolicies } from '../../src/http/client-policies.js'
+import { ConnectionLimiter } from '../../src/http/connection-limiter.js'
+import { Cors } from '../../src/http/cors.js'
+import { DrainFlag } from '../../src/http/drain-flag.js'
+import { RequestIds } from '../../src/http/request-ids.js'
+import { type ListenerContext } from '../../src/http/send-response.js'
+import { type Sandbox, type SandboxOptions, startSandbox } from '#sandbox'
 
 /** Creates the parts of a proxy in front of an upstream, without listeners, for tests of the order of steps. */
 export function contextAt (t: Test, url: string, clock = { ms: 0 }): { context: ProxyContext } {
@@ -197,4 +209,27 @@ export function readOfTarget (target: string): Read {
   const match = matchEndpoint(target, 'GET')
   if (match === undefined) throw new Error(`no read at ${target}`)
   return readRequest(match, { method: 'GET', accept: undefined, contentType: undefined, body: Buffer.alloc(0) })
+}
+
+/** Returns the parts of a public listener around those of a test, with the default configuration and changes. */
+export function listenerContextOf (proxy: ProxyContext, change: Partial<ListenerContext> = {}): ListenerContext {
+  const config = configSchema.parse({})
+  return {
+    config,
+    proxy,
+    parsedRequests: new ParsedRequestCache(1e6),
+    access: new ClientPolicies(config, new LocalBuckets(proxy.now)),
+    responseBuilder: new ResponseBuilder(proxy, 'revalidate', false, true),
+    metrics: new Metrics(),
+    log: pino({ level: 'silent' }),
+    requestIds: new RequestIds(),
+    isSandbox: false,
+    drain: new DrainFlag(),
+    cors: new Cors('*'),
+    clients: new ConnectionLimiter({ connections: Infinity, inFlight: proxy.inFlight }, {
+      cut: () => {},
+      onFull: () => {}
+    }),
+    ...change
+  }
 }

@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
 import { connect as connectTls } from 'node:tls'
 import { type Test } from 'tap'
 import { certificate, certificateKey } from './certificate.js'
@@ -82,4 +83,29 @@ export async function sendRaw (
 /** Returns the statuses of all responses in the received text. */
 export function statusesIn (text: string): number[] {
   return [...text.matchAll(/HTTP\/1\.1 (\d{3}) /g)].map(match => Number(match[1]))
+}
+
+/** Returns the subject of the certificate on a new connection. */
+export async function subjectAt (url: string): Promise<string | undefined> {
+  const { hostname, port } = new URL(url)
+  const socket = connectTls({ host: hostname, port: Number(port), rejectUnauthorized: false })
+  await once(socket, 'secureConnect')
+  const subject = socket.getPeerX509Certificate()?.subject
+  socket.destroy()
+  return subject
+}
+
+/** Reads to the end at a limited rate; returns the number of bytes, also after a cut connection. */
+export async function readSlowly (source: AsyncIterable<Uint8Array>, bytesPerSecond: number): Promise<number> {
+  let size = 0
+  const began = performance.now()
+  try {
+    for await (const chunk of source) {
+      size += chunk.length
+      await pause(Math.max(0, began + size / bytesPerSecond * 1000 - performance.now()))
+    }
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ECONNRESET') throw error
+  }
+  return size
 }

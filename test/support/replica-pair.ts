@@ -1,9 +1,8 @@
 import { type Test } from 'tap'
 import { sendRequest } from './client.js'
-import { startIdleMeter } from './idle-meter.js'
+import { startIdleMeter, until } from './until.js'
 import { type ClusterOptions, type RedisCluster, startCluster } from './redis-cluster.js'
-import { respondOk, startStubUpstream, type StubUpstream } from './stub-upstream.js'
-import { until } from './until.js'
+import { type StubUpstream, respondOk, startStubUpstream } from './stub-upstream.js'
 import { type TestVarve, varveAt } from './varve.js'
 
 /** Two replicas that share a Redis, in front of an upstream that responds at once. */

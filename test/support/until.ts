@@ -1,5 +1,4 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { startIdleMeter } from './idle-meter.js'
 
 // Pauses grow with the wait, since most conditions are requests that cost processor time.
 const shortestMs = 10
@@ -24,4 +23,10 @@ export async function until (isTrue: () => Promise<boolean> | boolean, what: str
     }
     await pause(Math.min(longestMs, shortestMs + shareOfWait * (performance.now() - began)))
   }
+}
+
+/** Measures this process's idle time from now: the part of a wait that was not spent on the processor. */
+export function startIdleMeter (): () => number {
+  const from = performance.eventLoopUtilization()
+  return () => performance.eventLoopUtilization(from).idle
 }

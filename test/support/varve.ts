@@ -5,7 +5,7 @@ import { startServing, type Varve } from '../../src/app/serve.js'
 import { configSchema, type Config } from '../../src/config/schema.js'
 import { Metrics } from '../../src/metrics/metrics.js'
 import { startSandbox, type Sandbox, type SandboxOptions } from '#sandbox'
-import { sendRequest, type TestRequest, type TestResponse } from './client.js'
+import { type TestRequest, type TestResponse, sendRequest } from './client.js'
 
 // Program for processes; `npm test` compiles it before.
 const program = { file: join(import.meta.dirname, '../../dist/cli.js'), flags: [] }

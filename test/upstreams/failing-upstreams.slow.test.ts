@@ -2,9 +2,9 @@ import t, { type Test } from 'tap'
 import { startSandboxNode } from '../support/replicas.js'
 import { cacheStatusHeader } from '../support/cache-status.js'
 import {
+  type VarveWithUpstreams,
   startInFrontOf,
   startWithTwoUpstreams,
-  type VarveWithUpstreams,
   startWithUpstreams
 } from '../support/multiple-upstreams.js'
 import { stamps, startStubUpstream } from '../support/stub-upstream.js'

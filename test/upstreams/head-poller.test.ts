@@ -5,7 +5,7 @@ import { HeadPoller, type HeadPollOptions, type PollOutcome } from '../../src/up
 import { UpstreamClient } from '../../src/upstreams/upstream-client.js'
 import { type UpstreamResponse } from '../../src/api/upstream-response.js'
 import { Deferred } from '../../src/workers/deferred.js'
-import { respondToIndex, respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
+import { respondOk, respondToIndex, stamps, startStubUpstream } from '../support/stub-upstream.js'
 import { type RequestListener } from 'node:http'
 
 /** Returns a healthy, verified upstream whose position has the given age. */

@@ -1,8 +1,7 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import t, { type Test } from 'tap'
 import { startSandboxNode } from '../support/replicas.js'
-import { startInFrontOf } from '../support/multiple-upstreams.js'
-import { readLatencies } from '../support/read-latencies.js'
+import { readLatencies, startInFrontOf } from '../support/multiple-upstreams.js'
 import { until } from '../support/until.js'
 
 // Makes the embedded node stall the same reads each time, by its own seed.

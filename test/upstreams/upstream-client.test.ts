@@ -7,7 +7,7 @@ import { UpstreamClient, type UpstreamClientOptions } from '../../src/upstreams/
 import { type UpstreamRequest } from '../../src/upstreams/upstream-request.js'
 import { type UpstreamResponse } from '../../src/api/upstream-response.js'
 import { startDelayedServer, blockLoop } from '../support/blocked-loop.js'
-import { respondOk, startRawUpstream, stamps, startStubUpstream } from '../support/stub-upstream.js'
+import { respondOk, stamps, startRawUpstream, startStubUpstream } from '../support/stub-upstream.js'
 
 const upstreamRequest: UpstreamRequest = {
   endpoint: 'account_modules',

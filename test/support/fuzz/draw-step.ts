@@ -1,4 +1,4 @@
-import { followModeOf } from '../follow.js'
+import { followModeOf } from '../tail.js'
 import { type Ledger } from '../../../sandbox/ledger.js'
 import { type Era } from '../model/chain.js'
 import { continued, drawRead, type ReadSource } from '../model/draw-read.js'

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import { ownOutcomeIn } from '../own-outcome.js'
+import { ownOutcomeIn } from '../cache-status.js'
 import { type HostileResponse } from './split-responses.js'
 import { headVersion } from './upstream-responses.js'
 

@@ -1,5 +1,5 @@
 import { type Test } from 'tap'
-import { ownOutcomeIn } from '../own-outcome.js'
+import { ownOutcomeIn } from '../cache-status.js'
 import { type HostileResponse } from './split-responses.js'
 import { type HostileHarness, plainGet, type HostileExchange } from './hostile-harness.js'
 import { type HostileCase, type CheckName } from './hostile-case.js'

@@ -1,4 +1,4 @@
-import { ownOutcomeIn } from '../own-outcome.js'
+import { ownOutcomeIn } from '../cache-status.js'
 import { type ModelResponse } from './response-difference.js'
 
 // Limits the printed failures of a kind, because more repeat the same.

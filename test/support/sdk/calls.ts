@@ -1,5 +1,5 @@
-import { type Aptos, type ClientConfig } from '@aptos-labs/ts-sdk'
-import { type EndpointName } from '#sandbox'
+import type { Aptos, ClientConfig } from '@aptos-labs/ts-sdk'
+import type { EndpointName } from '#sandbox'
 
 /** Parts of a chain that calls read, in a form that a page can receive. */
 export interface ChainFixture {

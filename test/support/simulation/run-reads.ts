@@ -1,7 +1,7 @@
 import { Agent } from 'node:http'
 import { setTimeout as pause } from 'node:timers/promises'
 import { withTimeout } from '../../../src/with-timeout.js'
-import { sendRequest, type TestResponse } from '../client.js'
+import { type TestResponse, sendRequest } from '../client.js'
 import { cacheNamesOf } from '../model/cache-names.js'
 import { drawRead } from '../model/draw-read.js'
 import { type Judgement } from '../model/judge.js'

@@ -1,4 +1,4 @@
-import { type FollowMode } from '../follow.js'
+import { type FollowMode } from '../tail.js'
 import { type SimulatedUpstream } from '../simulation/simulated-upstream.js'
 
 /** Micro-cache time of the state at the head. */

@@ -1,6 +1,6 @@
 import { Agent } from 'node:http'
 import { setTimeout as pause } from 'node:timers/promises'
-import { sendRequest, type TestResponse } from '../client.js'
+import { type TestResponse, sendRequest } from '../client.js'
 import { expectedResponse } from '../model/oracle.js'
 import { type ModelRequest, testRequestOf } from '../model/request.js'
 import { type SeededRandom } from '../model/seeded-random.js'

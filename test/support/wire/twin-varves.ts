@@ -1,9 +1,9 @@
 import { type Test } from 'tap'
+import { SeededRandom } from '../model/seeded-random.js'
 import { respondOk, startStubUpstream } from '../stub-upstream.js'
 import { type ConfigChange, type TestVarve, varveAt } from '../varve.js'
 import { until } from '../until.js'
-import { countParsedRequests } from './parsed-requests.js'
-import { runWireSession, type WireStep } from './wire-session.js'
+import { type WireStep, countParsedRequests, runWireSession } from './wire-session.js'
 
 /** Sizes in bytes of the bodies that the upstream of the twins has, by the account in the target. */
 export const bodySizes = [2, 600, 16_384, 16_385, 70_000, 140_000] as const
@@ -80,5 +80,98 @@ async function recordsOf ({ metrics, log }: TestVarve): Promise<unknown> {
       time: 0,
       tookMs: 0
     }))
+  }
+}
+
+/** Returns the next random number from 0 to 1. */
+export type Draw = () => number
+
+/** Returns a repeatable source of random numbers. */
+export function drawFrom (seed: number): Draw {
+  const random = new SeededRandom(seed)
+  return () => random.next()
+}
+
+const lastRequest = 'GET /-/healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n'
+
+/** Draws the steps of one connection: requests that are kept apart, split, pipelined, half-closed or reset. */
+export function drawSession (draw: Draw, requests: readonly string[]): WireStep[] {
+  const steps: WireStep[] = []
+  let responses = 0
+  for (let left = 1 + Math.floor(draw() * 10); left > 0; left--) {
+    const batch = draw() < 0.85 ? 1 : 2 + Math.floor(draw() * 3)
+    const sent = Array.from({ length: batch }, () => requests[Math.floor(draw() * requests.length)] ?? '')
+    steps.push(...piecesOf(draw, sent.join('')).map(send => ({ send })))
+    // Sends the next batch early at times.
+    responses += batch
+    if (draw() < 0.9) steps.push({ responses })
+  }
+  const end = draw()
+  if (end < 0.15) return [...steps, { responses }, { send: 'GET /v1/acc' }, 'reset']
+  if (end < 0.4) return [...steps, 'end']
+  return [...steps, { send: lastRequest }]
+}
+
+function piecesOf (draw: Draw, text: string): string[] {
+  if (draw() < 0.8) return [text]
+  const cuts = Array.from({ length: 1 + Math.floor(draw() * 2) }, () => Math.floor(draw() * text.length)).sort((a, b) =>
+    a - b
+  )
+  return [...cuts, text.length].map((cut, at) => text.slice(at === 0 ? 0 : cuts[at - 1], cut)).filter(piece =>
+    piece !== ''
+  )
+}
+
+interface Piecemeal {
+  readonly pieces: readonly string[]
+  readonly responses: number
+}
+
+/**
+ * Draws an attack on a varve that remembers bytes: pieces that look like whole known requests, yet continue another
+ * one. Honest requests of the same connection stand between.
+ */
+export function drawStream (draw: Draw, gets: readonly string[], posts: readonly string[]): WireStep[] {
+  const steps: WireStep[] = []
+  let responses = 0
+  for (let left = 1 + Math.floor(draw() * 6); left > 0; left--) {
+    const drawn = drawPieces(draw, gets, posts)
+    for (const send of drawn.pieces) if (send !== '') steps.push({ send })
+    steps.push({ responses: responses += drawn.responses })
+  }
+  return [...steps, 'end']
+}
+
+function drawPieces (draw: Draw, gets: readonly string[], posts: readonly string[]): Piecemeal {
+  const any = (from: readonly string[]): string => from[Math.floor(draw() * from.length)] ?? ''
+  const known = any(draw() < 0.7 ? gets : posts)
+  // Lets a second request follow the piece at times.
+  const tail = draw() < 0.4 ? any(gets) : ''
+  const tails = tail === '' ? 0 : 1
+  const end = '\r\n\r\n'
+  // Drops Host at times, which the piece has too.
+  const carrier = any(gets).slice(0, -end.length).replace(draw() < 0.7 ? /Host: .*\r\n/ : /^$/, '')
+  const [postHead = '', body = ''] = any(posts).split(/(?<=\r\n\r\n)/)
+  const cut = Math.floor(draw() * (body.length + 1))
+  switch (Math.floor(draw() * 8)) {
+    case 0:
+      return { pieces: [carrier + any(['\r\nX: ', '\r\nX:', '\r\n', '\r']), known + tail], responses: 1 + tails }
+    case 1:
+      return { pieces: [postHead + body.slice(0, cut), body.slice(cut) + known + tail], responses: 2 + tails }
+    case 2:
+      return { pieces: [`${carrier}\r\nContent-Length: ${known.length}${end}`, known + tail], responses: 1 + tails }
+    case 3: {
+      const size = known.length.toString(16)
+      const head = `${carrier}\r\nTransfer-Encoding: chunked${end}`
+      return { pieces: [head, `${size}\r\n`, known, `\r\n0${end}${tail}`], responses: 1 + tails }
+    }
+    case 4:
+      return { pieces: [any(['\r\n', '\n', '\r\n\r\n']), known + tail], responses: 1 + tails }
+    case 5: {
+      const at = Math.floor(draw() * known.length)
+      return { pieces: [known.slice(0, at), known.slice(at) + tail], responses: 1 + tails }
+    }
+    default:
+      return { pieces: [known + tail], responses: 1 + tails }
   }
 }

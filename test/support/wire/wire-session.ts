@@ -1,7 +1,10 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { once } from 'node:events'
+import { type IncomingMessage } from 'node:http'
 import { connect, type Socket } from 'node:net'
-import { connect as connectTls, TLSSocket } from 'node:tls'
 import { setImmediate as turn } from 'node:timers/promises'
+import { connect as connectTls, TLSSocket } from 'node:tls'
+import { type Test } from 'tap'
 
 /**
  * Step of a client on one connection: sends bytes, waits until so many responses have begun in total, waits for
@@ -72,4 +75,18 @@ export async function runWireSession (url: string, steps: readonly WireStep[]): 
 function reset (socket: Socket): void {
   if (socket instanceof TLSSocket) socket.destroy()
   else socket.resetAndDestroy()
+}
+
+/** Counts the requests that Node parses in this process, by the URL of the server that they reach. */
+export function countParsedRequests (t: Test): (url: string) => number {
+  const counts = new Map<number | undefined, number>()
+  const count = (message: unknown): void => {
+    const { request: { socket: { localPort } } } = message as { readonly request: IncomingMessage }
+    counts.set(localPort, (counts.get(localPort) ?? 0) + 1)
+  }
+  subscribe('http.server.request.start', count)
+  t.teardown(() => {
+    unsubscribe('http.server.request.start', count)
+  })
+  return url => counts.get(Number(new URL(url).port)) ?? 0
 }
