@@ -145,13 +145,21 @@ export class TcpGate {
       server.end()
     })
     let sent = Promise.resolve()
+    let queued = 0
     const send = (bytes: Buffer | string): void => {
+      // Writes at once if nothing waits, so that the end of a response never overtakes its last bytes.
+      if (queued === 0 && this.delayMs === 0 && this.#withheld === undefined) {
+        client.write(bytes)
+        return
+      }
+      queued++
       const dueMs = performance.now() + this.delayMs
       sent = sent.then(async () => {
         const leftMs = dueMs - performance.now()
         if (leftMs > 0) await pause(leftMs, undefined, { ref: false })
         await this.#withheld?.promise
         if (!client.destroyed) client.write(bytes)
+        queued--
       })
     }
     client.on('data', chunk => {
