@@ -2,8 +2,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { type FuzzCase } from './support/fuzz/fuzz-case.js'
-import { type RedisProcess } from './support/redis-process.js'
-import { startRedis } from './support/redis-server.js'
+import { type RedisProcess, startRedis } from './support/redis-server.js'
 import { failureOf } from './support/fuzz/shrink-case.js'
 
 // Cases that random requests found, one per line; `npm run fuzz` prints such a line for a wrong response.

@@ -5,8 +5,7 @@ import { type Sandbox, startSandbox } from '#sandbox'
 import { cacheStatusHeader } from '../support/cache-status.js'
 import { sendRequest } from '../support/client.js'
 import { until } from '../support/until.js'
-import { type TestVarve, varveAt } from '../support/varve.js'
-import { allPidsOf, quietConfig, token } from '../support/workers.js'
+import { type TestVarve, allPidsOf, quietConfig, token, varveAt } from '../support/varve.js'
 import { testFolder } from '../support/test-folder.js'
 
 const workers = 2

@@ -4,8 +4,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { startSandboxNode } from '../support/replicas.js'
 import { requestSocket } from '../support/client.js'
-import { varveAt } from '../support/varve.js'
-import { quietConfig } from '../support/workers.js'
+import { quietConfig, varveAt } from '../support/varve.js'
 
 t.test('workers share a unix socket', async t => {
   const folder = mkdtempSync(join(tmpdir(), 'varve-'))

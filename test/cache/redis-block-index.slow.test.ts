@@ -12,7 +12,7 @@ import { startRedis } from '../support/redis-server.js'
 import { openRedisTier } from '../support/redis-tier.js'
 import { respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
-import { varveAt, type TestVarve } from '../support/varve.js'
+import { type TestVarve, varveAt } from '../support/varve.js'
 
 const highest = 2n ** 64n - 1n
 const status = 'cache-status'

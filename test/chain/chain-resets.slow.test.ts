@@ -2,16 +2,15 @@ import t, { type Test } from 'tap'
 import { type Sandbox } from '#sandbox'
 import { sendRequest } from '../support/client.js'
 import { startIdleMeter, until } from '../support/until.js'
-import { type RedisProcess } from '../support/redis-process.js'
-import { startRedis } from '../support/redis-server.js'
+import { type RedisProcess, startRedis } from '../support/redis-server.js'
 import {
-  untilAllSynced,
+  adoptedGenerations,
   blockTarget,
   controlKey,
-  adoptedGenerations,
-  startSandboxNode,
   portOf,
-  publishedGenerations
+  publishedGenerations,
+  startSandboxNode,
+  untilAllSynced
 } from '../support/replicas.js'
 import { cacheStatusHeader } from '../support/cache-status.js'
 import { type TestVarve, varveAt } from '../support/varve.js'

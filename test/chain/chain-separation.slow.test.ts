@@ -1,16 +1,15 @@
 import t, { type Test } from 'tap'
 import { type Sandbox } from '#sandbox'
 import { sendRequest } from '../support/client.js'
-import { type RedisProcess } from '../support/redis-process.js'
-import { startRedis } from '../support/redis-server.js'
+import { type RedisProcess, startRedis } from '../support/redis-server.js'
 import {
   adoptedGenerations,
-  untilAllSynced,
   blockTarget,
   controlKey,
-  startSandboxNode,
   portOf,
-  publishedGenerations
+  publishedGenerations,
+  startSandboxNode,
+  untilAllSynced
 } from '../support/replicas.js'
 import { cacheStatusHeader, memoryHitStatus, redisHitStatus } from '../support/cache-status.js'
 import { until } from '../support/until.js'

@@ -10,11 +10,11 @@ import { type Sandbox } from '#sandbox'
 import { sendRequest } from '../support/client.js'
 import { startRedis } from '../support/redis-server.js'
 import {
+  adoptedGenerations,
   blockTarget,
   controlKey,
-  adoptedGenerations,
-  startSandboxNode,
-  publishedGenerations
+  publishedGenerations,
+  startSandboxNode
 } from '../support/replicas.js'
 import { cacheStatusHeader, redisHitStatus } from '../support/cache-status.js'
 import { openRedisTier, storedEntryOf } from '../support/redis-tier.js'

@@ -2,7 +2,7 @@ import t from 'tap'
 import { startSandbox } from '#sandbox'
 import { freePort } from '../support/free-port.js'
 import { sendRequest } from '../support/client.js'
-import { startSandboxNode, portOf } from '../support/replicas.js'
+import { portOf, startSandboxNode } from '../support/replicas.js'
 import { startInFrontOf, startWithUpstreams } from '../support/multiple-upstreams.js'
 import { until } from '../support/until.js'
 

@@ -5,8 +5,7 @@ import { RedisBuckets } from '../../src/clients/redis-buckets.js'
 import { RedisLink } from '../../src/redis/link.js'
 import { createClient } from '../../src/redis/create-client.js'
 import { RemoteBuckets } from '../../src/workers/remote-buckets.js'
-import { startRedis } from '../support/redis-server.js'
-import { type RedisProcess } from '../support/redis-process.js'
+import { type RedisProcess, startRedis } from '../support/redis-server.js'
 import { until } from '../support/until.js'
 
 const few = { perSecond: 10, burst: 3 }

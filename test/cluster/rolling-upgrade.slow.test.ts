@@ -1,8 +1,7 @@
 import t, { type Test } from 'tap'
 import { type Sandbox, type SandboxOptions, releases, startSandbox } from '#sandbox'
 import { sendRequest } from '../support/client.js'
-import { type RedisProcess } from '../support/redis-process.js'
-import { startRedis } from '../support/redis-server.js'
+import { type RedisProcess, startRedis } from '../support/redis-server.js'
 import { until } from '../support/until.js'
 import { type TestVarve, varveAt } from '../support/varve.js'
 

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { isRedisUp, marginMs, readiness, startReplicaPair, slowestOf } from '../support/replica-pair.js'
+import { isRedisUp, marginMs, readiness, slowestOf, startReplicaPair } from '../support/replicas.js'
 import { startRedis } from '../support/redis-server.js'
 import { slowRedis } from '../support/tcp-gate.js'
 import { until } from '../support/until.js'

@@ -6,8 +6,7 @@ import { sendRequest } from '../support/client.js'
 import { startSandboxNode } from '../support/replicas.js'
 import { openRaw, statusesIn, subjectAt } from '../support/raw.js'
 import { until } from '../support/until.js'
-import { varveAt } from '../support/varve.js'
-import { quietConfig } from '../support/workers.js'
+import { quietConfig, varveAt } from '../support/varve.js'
 
 // Allows for two checks of the files, 10 s apart, before a change is loaded.
 const soonMs = 40_000

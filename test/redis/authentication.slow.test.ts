@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
 import { sendRequest } from '../support/client.js'
-import { isRedisUp, type RedisConfigChange } from '../support/replica-pair.js'
+import { type RedisConfigChange, isRedisUp } from '../support/replicas.js'
 import { startRedis } from '../support/redis-server.js'
 import { respondOk, startStubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'

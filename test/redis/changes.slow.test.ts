@@ -13,9 +13,8 @@ import {
   startReplicaPairAtCluster,
   timeoutMs,
   untilShared
-} from '../support/replica-pair.js'
-import { type RedisProcess } from '../support/redis-process.js'
-import { startRedis } from '../support/redis-server.js'
+} from '../support/replicas.js'
+import { type RedisProcess, startRedis } from '../support/redis-server.js'
 import { respondOk, startStubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 import { type TestVarve, varveAt } from '../support/varve.js'

@@ -1,17 +1,17 @@
 import t from 'tap'
 import {
-  startReplicaPairAtCluster,
-  redisErrorsOf,
   checkResponse,
+  checkShared,
+  countSlowReads,
   isRedisUp,
   marginMs,
   readiness,
+  redisErrorsOf,
+  redisWriteCount,
   startReads,
-  checkShared,
-  timeoutMs,
-  countSlowReads,
-  redisWriteCount
-} from '../support/replica-pair.js'
+  startReplicaPairAtCluster,
+  timeoutMs
+} from '../support/replicas.js'
 import { until } from '../support/until.js'
 
 const hit = 'varve; hit; detail=redis'

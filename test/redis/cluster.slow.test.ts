@@ -1,16 +1,16 @@
 import t, { type Test } from 'tap'
 import {
-  startReplicaPairAtCluster,
-  redisErrorsOf,
+  type ReplicaPair,
+  countSlowReads,
   isRedisUp,
   marginMs,
   readiness,
+  redisErrorsOf,
   startReads,
-  type ReplicaPair,
+  startReplicaPairAtCluster,
   timeoutMs,
-  untilShared,
-  countSlowReads
-} from '../support/replica-pair.js'
+  untilShared
+} from '../support/replicas.js'
 import { until } from '../support/until.js'
 
 /** Expects that reads send nothing to Redis. */

@@ -3,18 +3,17 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { certificate } from '../support/certificate.js'
-import { startCluster } from '../support/redis-cluster.js'
+import { startCluster, startSentinel } from '../support/redis-sets.js'
 import {
+  type RedisConfigChange,
   checkDegraded,
   isRedisUp,
   marginMs,
-  type RedisConfigChange,
-  startReplicaPair,
+  redisWriteCount,
   slowestOf,
-  untilShared,
-  redisWriteCount
-} from '../support/replica-pair.js'
-import { startSentinel } from '../support/redis-sentinel.js'
+  startReplicaPair,
+  untilShared
+} from '../support/replicas.js'
 import { startRedis } from '../support/redis-server.js'
 import { until } from '../support/until.js'
 

@@ -1,8 +1,7 @@
 import t from 'tap'
 import { DnsCache, type Resolve } from '../../src/upstreams/dns-cache.js'
 import { createClient, createSubscriberClient, type RedisConnectionOptions } from '../../src/redis/create-client.js'
-import { startCluster } from '../support/redis-cluster.js'
-import { startSentinel } from '../support/redis-sentinel.js'
+import { startCluster, startSentinel } from '../support/redis-sets.js'
 import { startRedis } from '../support/redis-server.js'
 import { until } from '../support/until.js'
 

@@ -1,19 +1,18 @@
 import t, { type Test } from 'tap'
 import { startIdleMeter, until } from '../support/until.js'
-import { type RedisProcess } from '../support/redis-process.js'
-import { startRedis } from '../support/redis-server.js'
+import { type RedisProcess, startRedis } from '../support/redis-server.js'
 import {
-  redisErrorsOf,
   checkDegraded,
   checkResponse,
+  checkShared,
   isRedisUp,
   marginMs,
   readiness,
-  startReplicaPair,
-  checkShared,
+  redisErrorsOf,
   slowestOf,
+  startReplicaPair,
   untilShared
-} from '../support/replica-pair.js'
+} from '../support/replicas.js'
 import { type TcpGate, slowRedis } from '../support/tcp-gate.js'
 
 const timeoutMs = 250

@@ -3,7 +3,7 @@ import t, { type Test } from 'tap'
 import { MasterConnector } from '../../src/redis/ioredis-connectors.js'
 import { createSubscriberClient, type RedisConnectionOptions } from '../../src/redis/create-client.js'
 import { certificate } from '../support/certificate.js'
-import { startSentinel } from '../support/redis-sentinel.js'
+import { startSentinel } from '../support/redis-sets.js'
 import { startRedis } from '../support/redis-server.js'
 import { until } from '../support/until.js'
 

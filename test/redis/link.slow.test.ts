@@ -2,18 +2,18 @@ import t from 'tap'
 import { freePort } from '../support/free-port.js'
 import { startIdleMeter, until } from '../support/until.js'
 import {
-  redisErrorsOf,
   checkDegraded,
   checkResponse,
+  checkShared,
   isRedisUp,
   marginMs,
   readiness,
-  startReplicaPair,
-  checkShared,
+  redisErrorsOf,
+  redisWriteCount,
   slowestOf,
-  untilShared,
-  redisWriteCount
-} from '../support/replica-pair.js'
+  startReplicaPair,
+  untilShared
+} from '../support/replicas.js'
 import { replicate, startRedis } from '../support/redis-server.js'
 import { slowRedis } from '../support/tcp-gate.js'
 

@@ -2,17 +2,17 @@ import { setTimeout as pause } from 'node:timers/promises'
 import t from 'tap'
 import {
   checkResponse,
+  checkShared,
   isRedisUp,
   marginMs,
   readiness,
   redisWriteCount,
   startReads,
   startReplicaPair,
-  checkShared,
   timeoutMs,
   untilShared
-} from '../support/replica-pair.js'
-import { startSentinel } from '../support/redis-sentinel.js'
+} from '../support/replicas.js'
+import { startSentinel } from '../support/redis-sets.js'
 import { until } from '../support/until.js'
 
 t.test('a failover under reads causes no client error, and varve shares through the new master', async t => {

@@ -1,8 +1,7 @@
 import { Redis } from 'ioredis'
 import t from 'tap'
-import { startCluster } from '../support/redis-cluster.js'
+import { startCluster, startSentinel } from '../support/redis-sets.js'
 import { replicate, startRedis } from '../support/redis-server.js'
-import { startSentinel } from '../support/redis-sentinel.js'
 import { slowRedis } from '../support/tcp-gate.js'
 import { until } from '../support/until.js'
 

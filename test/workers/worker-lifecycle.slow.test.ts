@@ -4,12 +4,11 @@ import { setTimeout as pause } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { configSchema, type Config } from '../../src/config/schema.js'
 import { sendRequest } from '../support/client.js'
-import { startSandboxNode, portOf } from '../support/replicas.js'
+import { portOf, startSandboxNode } from '../support/replicas.js'
 import { startRedis } from '../support/redis-server.js'
 import { respondOk, startStubUpstream } from '../support/stub-upstream.js'
 import { startIdleMeter, until } from '../support/until.js'
-import { varveAt } from '../support/varve.js'
-import { allPidsOf, requestEachWorker, pidsOf, quietConfig, token } from '../support/workers.js'
+import { allPidsOf, pidsOf, quietConfig, requestEachWorker, token, varveAt } from '../support/varve.js'
 
 const modules = (version: number): string => `/v1/accounts/0x1/modules?ledger_version=${version}&limit=1`
 

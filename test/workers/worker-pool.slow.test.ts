@@ -3,8 +3,7 @@ import { configSchema } from '../../src/config/schema.js'
 import { sendRequest } from '../support/client.js'
 import { startSandboxNode } from '../support/replicas.js'
 import { until } from '../support/until.js'
-import { varveAt } from '../support/varve.js'
-import { allPidsOf, requestEachWorker, pidsOf, quietConfig, token } from '../support/workers.js'
+import { allPidsOf, pidsOf, quietConfig, requestEachWorker, token, varveAt } from '../support/varve.js'
 
 const modules = (version: number): string => `/v1/accounts/0x1/modules?ledger_version=${version}&limit=1`
 const misses = 'varve_requests_total{endpoint="account_modules",outcome="miss",status="200"}'

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { encodeWithChecksum } from '../../../src/cluster/checksummed-json.js'
-import { type RedisProcess } from '../redis-process.js'
+import { type RedisProcess } from '../redis-server.js'
 import { until } from '../until.js'
 import { type RedisLocation } from './varve-under-test.js'
 

@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { type Tally } from '../model/tally.js'
 import { type SeededRandom } from '../model/seeded-random.js'
 import { type SimulatedUpstream } from '../simulation/simulated-upstream.js'
-import { type RedisProcess } from '../redis-process.js'
+import { type RedisProcess } from '../redis-server.js'
 import { waitUnlessAborted } from './operator.js'
 
 const redisFaults = ['restart', 'freeze', 'flush', 'cut', 'cut'] as const
