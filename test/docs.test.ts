@@ -164,6 +164,16 @@ t.test('SECURITY.md names for each promise tests that exist', async t => {
   }
 })
 
+t.test('every test that may be skipped is listed with its reason in test/README.md', async t => {
+  const [, section = ''] = text('test/README.md').split('## Skipped tests')
+  const listed = [...section.split('## ')[0]?.matchAll(/`([\w/.-]+\.test\.ts)`/g) ?? []].map(([, file]) => file)
+  const files = readdirSync(join(root, 'test'), { recursive: true, encoding: 'utf8' })
+  const skipping = files.filter(file =>
+    file.endsWith('.test.ts') && /^const skip =|[{\s]skip:\s/m.test(text('test', file))
+  )
+  t.same(skipping.sort(), listed.sort())
+})
+
 t.test('every cited heading of the page on full nodes exists', async t => {
   const headings = new Set([...text('docs', 'node-behaviour.md').matchAll(/^## (.+)$/gm)].map(([, heading]) => heading))
   const folders = ['src', 'sandbox', 'test', 'bench', 'scripts'].filter(folder => existsSync(join(root, folder)))

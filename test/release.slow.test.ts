@@ -70,7 +70,7 @@ t.test('the job that packs leaves package, SBOM, digests and notes, with the rep
   t.equal(done.code, 0, `${done.stdout}${done.stderr}`.slice(-2000))
   t.same(readdirSync(folder).sort(), ['SHA256SUMS', 'notes.md', 'sbom.cdx.json', `${name}-${version}.tgz`])
   t.equal(readFileSync(runner.GITHUB_OUTPUT, 'utf8'), `folder=${folder}\n`)
-  t.match(readFileSync(join(folder, 'notes.md'), 'utf8'), /^The first release\.\n\n### Added\n/)
+  t.match(readFileSync(join(folder, 'notes.md'), 'utf8'), /^The first release\.\n\n### Security\n/)
   await runProgram('tar', ['xzf', join(folder, `${name}-${version}.tgz`), '-C', dir])
   const packed = (...path: string[]): string => readFileSync(join(dir, 'package', ...path), 'utf8')
   t.match(JSON.parse(packed('package.json')), {

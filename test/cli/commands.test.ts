@@ -1,5 +1,5 @@
 import { execFile, spawn } from 'node:child_process'
-import { existsSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -465,11 +465,10 @@ async function program (
 }
 
 const compiled = join(import.meta.dirname, '../../dist/cli.js')
-const skip = existsSync(compiled) ? false : 'there is no dist/cli.js; npm run build makes it'
 
 t.test(
   'the compiled program checks, serves, and ends with 0 within 10 s of SIGTERM',
-  { ...together(), skip },
+  together(),
   async t => {
     let printedAt = 0
     const [good, bad, served] = await Promise.all([
@@ -552,10 +551,7 @@ cache: { memory: { maxMb: 300 } }`,
   ]
 ]
 
-t.test('check and serve reject the same configurations with the same mistakes and exit code 2', {
-  ...together(),
-  skip
-}, async t => {
+t.test('check and serve reject the same configurations with the same mistakes and exit code 2', together(), async t => {
   const folder = t.testdir({
     'c.pem': certificate,
     'k.pem': certificateKey,
