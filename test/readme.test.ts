@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { blockFaults, blocksIn, matchesOutput, pageConfig, pagesIn } from './support/readme/code-blocks.js'
-import { PagePorts, PageRunner, isSandboxCommand, isServerCommand } from './support/readme/page-runner.js'
+import { PagePorts, isSandboxCommand, isServerCommand } from './support/readme/page-runner.js'
 
 const fence = '```'
 const page = (...lines: string[]): string => lines.join('\n').replaceAll('~~~', fence)

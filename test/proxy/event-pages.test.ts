@@ -5,8 +5,15 @@ import { serveRead } from '../../src/proxy/serve-read.js'
 import { Deferred } from '../../src/workers/deferred.js'
 import { sendRequest } from '../support/client.js'
 import { bodyOf, contextAt, contextAtSandbox as proxyAt, readOfTarget } from '../support/proxy-context.js'
-import { handlePath, startEventUpstream, streamPath } from '../support/event-upstream.js'
-import { headAt, respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
+import {
+  handlePath,
+  headAt,
+  respondOk,
+  stamps,
+  startEventUpstream,
+  startStubUpstream,
+  streamPath
+} from '../support/stub-upstream.js'
 import { type TestVarve, varveAt, varveAtSandbox } from '../support/varve.js'
 
 const token = 't0ken'
