@@ -1,5 +1,5 @@
 import t from 'tap'
-import { runHostileCases } from './support/hostile/run-hostile-cases.js'
+import { runHostileCases } from './support/hostile/run-case.js'
 
 t.test('hostile requests get the same without the fast path', async t => {
   await runHostileCases(t, false)

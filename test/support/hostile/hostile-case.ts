@@ -1,8 +1,12 @@
-import { readFileSync } from 'node:fs'
 import { z } from 'zod'
+import { casesIn } from '../cases.js'
+import { fill } from './lies.js'
 
 const request = z.string().min(1)
-const pattern = z.string().transform(text => patternOf(text))
+// Converts patterns of other languages, with (?i) in front.
+const patternOf = (text: string): RegExp =>
+  text.startsWith('(?i)') ? new RegExp(text.slice(4), 'im') : new RegExp(text, 'm')
+const pattern = z.string().transform(patternOf)
 // Matches header names in any case.
 const linePattern = z.string().transform(text => new RegExp(patternOf(text).source, 'im'))
 
@@ -38,7 +42,7 @@ const check = z.strictObject({
 const hostileCase = z.strictObject({
   id: z.string().regex(/^[a-z0-9-]+$/),
   class: z.string(),
-  raw: z.string().min(1),
+  raw: request,
   encoding: z.literal('latin1').optional(),
   prime: request.optional(),
   upstream_answer: z.string().optional(),
@@ -48,37 +52,35 @@ const hostileCase = z.strictObject({
   check
 })
 
+const override = z.strictObject({ id: z.string(), not: check.keyof(), instead: check, because: z.string().min(5) })
+
 /** A hostile request with the behaviour of a correct cache. */
 export type HostileCase = z.infer<typeof hostileCase>
 
-/** Names of the checks of a case. */
-export type CheckName = keyof HostileCase['check']
-
-/** Reads one line of a cases file; throws on a field that the runner would not check. */
-export function readCase (line: string): HostileCase {
-  return hostileCase.parse(JSON.parse(line))
+/** Reads a case; throws on a field that the runner would not check. */
+export function readCase (given: unknown): HostileCase {
+  return hostileCase.parse(given)
 }
 
-/** Reads a cases file, one case a line; throws on duplicate ids, because titles need them to be unique. */
-export function readCases (file: string): HostileCase[] {
-  const cases = readFileSync(file, 'utf8').split('\n').filter(line => line !== '').map(readCase)
-  const ids = cases.map(({ id }) => id)
-  const twice = ids.filter((id, at) => ids.indexOf(id) !== at)
-  if (twice.length > 0) throw new Error(`${file}: more than once: ${twice.join(', ')}`)
-  return cases
+/** Returns every case by its file, with the checks that a law overrides replaced; ids are unique, as titles need. */
+export function hostileCases (): ReadonlyArray<{ file: string, cases: readonly HostileCase[] }> {
+  const overrides = new Map(casesIn('overrides.jsonl').map(line => override.parse(line)).map(each => [each.id, each]))
+  const ids = new Set<string>()
+  const files = ['hostile.jsonl', 'own.jsonl'].map(file => ({
+    file,
+    cases: casesIn(file).map(readCase).map(given => {
+      if (ids.has(given.id)) throw new Error(`${file}: ${given.id} is there twice`)
+      ids.add(given.id)
+      const { not, instead } = overrides.get(given.id) ?? {}
+      overrides.delete(given.id)
+      return not === undefined ? given : { ...given, check: { ...given.check, [not]: undefined, ...instead } }
+    })
+  }))
+  if (overrides.size > 0) throw new Error(`overrides.jsonl: no case is called ${[...overrides.keys()].join(', ')}`)
+  return files
 }
 
 /** Returns the bytes of a request, in the pieces to send. */
 export function piecesOf (raw: string, encoding: HostileCase['encoding']): Buffer[] {
-  return raw.split('<<PAUSE>>').map(piece =>
-    Buffer.from(
-      piece.replace(/<<REPEAT ([^]+?) (\d+)>>/g, (_all, text: string, times: string) => text.repeat(Number(times))),
-      encoding ?? 'utf8'
-    )
-  )
-}
-
-// Converts patterns of other languages: (?i) in front.
-function patternOf (text: string): RegExp {
-  return text.startsWith('(?i)') ? new RegExp(text.slice(4), 'im') : new RegExp(text, 'm')
+  return raw.split('<<PAUSE>>').map(piece => Buffer.from(fill(piece, {}), encoding ?? 'utf8'))
 }
