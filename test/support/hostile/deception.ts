@@ -213,10 +213,12 @@ function seriesOf (lie: Lie, { kind: { endpoint }, seen }: { kind: ReadKind, see
 
 async function countsOf (stages: readonly DeceivedVarve[]): Promise<Map<string, number>> {
   const sums = new Map<string, number>()
-  for (const { varve } of stages) {
-    const text = await varve.metrics.registry.metrics()
-    for (const [, series = '', value] of text.matchAll(/^(varve_[^ ]+) (.+)$/gm)) {
-      sums.set(series, (sums.get(series) ?? 0) + Number(value))
+  for (const { varve: { metrics } } of stages) {
+    for (const name of ['varve_not_stored_total', 'varve_upstream_requests_total']) {
+      const text = await metrics.registry.getSingleMetricAsString(name)
+      for (const [, series = '', value] of text.matchAll(/^(varve_[^ ]+) (.+)$/gm)) {
+        sums.set(series, (sums.get(series) ?? 0) + Number(value))
+      }
     }
   }
   return sums
