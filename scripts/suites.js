@@ -8,7 +8,7 @@ const slow = (folder, ...names) => named(...names.map(name => `${folder}${name}.
 /** Files of whole replicas and processes, which count for the coverage. */
 const replicas = [
   ...slow('app/', 'start-faults', 'start-without-upstreams'),
-  ...slow('cache/', 'disk-folder', 'disk-tier', 'redis-block-index'),
+  ...slow('cache/', 'disk-folder', 'disk-tier'),
   ...slow('chain/', 'chain-resets', 'chain-separation', 'generations', 'upstream-chains', 'wrong-chain'),
   ...slow('', 'cluster/purges', 'config/reload', 'metrics/series-count', 'tools/warm/warm', 'workers/worker-pool'),
   ...slow('redis/', 'authentication', 'changes', 'create-client', 'link'),
@@ -48,10 +48,10 @@ const random = [
     'follow/ledger-knowledge',
     'proxy/followed-intervals',
     'config/secrets',
-    'cache/redis-tier',
+    'cache/tier-contract',
     'http/fast-path-differential'
   ),
-  ...slow('cache/', 'disk-kill', 'redis-block-index')
+  ...slow('cache/', 'disk-kill')
 ]
 
 /** Longest files, slowest first: a long file that starts last would run alone at the end. */

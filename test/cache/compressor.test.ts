@@ -3,10 +3,10 @@ import { syncBuiltinESMExports } from 'node:module'
 import zlib, { brotliDecompressSync, gunzipSync } from 'node:zlib'
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
-import { Compressor } from '../../src/cache/compressor.js'
+import { Compressor, findCorruptCoding } from '../../src/cache/compressor.js'
 import { costOf, type Entry, type EntryParts, type Representation, makeEntry } from '../../src/cache/entry.js'
 import { MemoryTier } from '../../src/cache/memory-tier.js'
-import { type Coding } from '../../src/api/accept-encoding.js'
+import { type Coding, codings } from '../../src/api/accept-encoding.js'
 import { checkAsync, seedTitle } from '../support/properties.js'
 
 const text = (length: number): Buffer =>
@@ -46,6 +46,16 @@ function tier (
   }, () => clock.ms)
   return { memory, compressor: new Compressor(memory), counts }
 }
+
+/** Ends the first pending compression and waits until its form is stored. */
+async function endNext (jobs: Job[], compressor: Compressor, error?: Error): Promise<void> {
+  jobs.pop()?.end(error)
+  await compressor.waitUntilIdle()
+}
+
+/** Coding of the form that a hit gets, or its length without one. */
+const formOf = (memory: MemoryTier, compressor: Compressor, accepted: readonly Coding[], key = 'k'): unknown =>
+  compressor.representationOf(cachedIn(memory, key), accepted).rawHeaders[3]
 
 function cachedIn (memory: MemoryTier, key = 'k'): Entry {
   const cached = memory.getByKey(key)
@@ -96,7 +106,7 @@ function heldZlib (t: Test): Job[] {
 
 t.test('a thousand hits with a coding compress the entry once, and none waits for it', async t => {
   const jobs = heldZlib(t)
-  for (const coding of ['br', 'gzip'] as const) {
+  for (const coding of codings) {
     const { memory, compressor } = tier()
     const plain = entry(text(5000))
     memory.put(plain)
@@ -104,62 +114,35 @@ t.test('a thousand hits with a coding compress the entry once, and none waits fo
       new Set(Array.from({ length: 1000 }, () => compressor.representationOf(cachedIn(memory), [coding])))
     t.same([...hits()], [plain], 'the uncoded body is served meanwhile')
     t.equal(jobs.length, 1)
-    jobs.pop()?.end()
-    await compressor.waitUntilIdle()
+    await endNext(jobs, compressor)
     t.same([...hits()].map(({ rawHeaders }) => rawHeaders[3]), [coding])
+    t.equal(compressor.representationOf(plain, [coding]).rawHeaders[3], coding, 'also with the entry from before')
+    t.equal(formOf(memory, compressor, []), '5000', 'a client without codings gets the uncoded body')
     t.same(jobs, [])
   }
-})
-
-t.test('a client without accepted codings gets the uncoded body, and nothing is compressed for it', async t => {
-  const jobs = heldZlib(t)
-  const { memory, compressor } = tier()
-  const plain = entry(text(5000))
-  memory.put(plain)
-  t.equal(compressor.representationOf(plain, []), plain)
-  t.same(jobs, [])
-  compressor.representationOf(plain, ['gzip'])
-  jobs.pop()?.end()
-  await compressor.waitUntilIdle()
-  for (const codings of [[], ['br']] as const) {
-    t.same(compressor.representationOf(cachedIn(memory), codings).body, plain.body)
-  }
-  t.same(jobs.map(({ coding }) => coding), ['br'])
-  jobs.pop()?.end()
-  await compressor.waitUntilIdle()
 })
 
 t.test('until the preferred coding is ready, a hit gets the next best coding that is', async t => {
   const jobs = heldZlib(t)
   const { memory, compressor } = tier()
   memory.put(entry(text(5000)))
-  const hit = (codings: readonly Coding[]): string | undefined =>
-    compressor.representationOf(cachedIn(memory), codings).rawHeaders[3]
-  const end = async (): Promise<void> => {
-    jobs.pop()?.end()
-    await compressor.waitUntilIdle()
-  }
-  hit(['gzip'])
-  t.equal(hit(['br', 'gzip']), '5000', 'one coding of an entry is made at a time')
-  t.same(jobs.map(({ coding }) => coding), ['gzip'])
-  await end()
-  t.same([hit(['br', 'gzip']), hit(['gzip', 'br']), hit(['gzip'])], ['gzip', 'gzip', 'gzip'])
+  const hits = (): unknown[] =>
+    ([['br', 'gzip'], ['gzip', 'br'], ['gzip'], []] as const).map(accepted => formOf(memory, compressor, accepted))
+  t.equal(formOf(memory, compressor, ['gzip']), '5000')
+  t.same(hits(), ['5000', '5000', '5000', '5000'])
+  t.same(jobs.map(({ coding }) => coding), ['gzip'], 'one coding of an entry is made at a time')
+  await endNext(jobs, compressor)
+  t.same(hits(), ['gzip', 'gzip', 'gzip', '5000'])
   t.same(jobs.map(({ coding }) => coding), ['br'])
-  await end()
-  t.same([hit(['br', 'gzip']), hit(['gzip', 'br']), hit(['gzip'])], ['br', 'gzip', 'gzip'])
-  t.same(jobs, [])
+  await endNext(jobs, compressor)
+  t.same(hits(), ['br', 'gzip', 'gzip', '5000'])
+  t.same([jobs, Object.keys(cachedIn(memory).encoded).sort()], [[], ['br', 'gzip']])
 })
 
 t.test('a coded body decodes to the exact bytes, with its own ETag, length and response headers', async t => {
-  for (const coding of ['br', 'gzip'] as const) {
-    for (
-      const body of [
-        text(256),
-        text(100_000),
-        Buffer.concat([dense(300), Buffer.alloc(300)]),
-        Buffer.from(`"${'\u00e9\u2028\ud83d\ude00\\u0000'.repeat(50)}18446744073709551615 "`)
-      ]
-    ) {
+  const unicode = Buffer.from(`"${'\u00e9\u2028\ud83d\ude00\\u0000'.repeat(50)}18446744073709551615 "`)
+  for (const coding of codings) {
+    for (const body of [text(256), text(100_000), Buffer.concat([dense(300), Buffer.alloc(300)]), unicode]) {
       const { memory, compressor } = tier()
       const plain = entry(body)
       memory.put(plain)
@@ -169,6 +152,7 @@ t.test('a coded body decodes to the exact bytes, with its own ETag, length and r
       t.same(unpack(form), body)
       t.ok(form.body.length < body.length)
       t.equal(form.body.buffer.byteLength, form.body.length, 'retains no larger buffer')
+      t.equal(form.etag, `${plain.etag.slice(0, -1)}-${coding}"`)
       t.same(form.rawHeaders, [
         'content-type',
         'application/json',
@@ -181,142 +165,86 @@ t.test('a coded body decodes to the exact bytes, with its own ETag, length and r
         'x-aptos-cursor',
         '00'
       ])
-      t.equal(form.etag, `${plain.etag.slice(0, -1)}-${coding}"`)
     }
   }
 })
 
-t.test('small and incompressible bodies stay uncoded, are not retried and cost no memory', async t => {
+t.test('what a coding cannot help stays uncoded, without a retry and without memory', async t => {
   const jobs = heldZlib(t)
-  for (const coding of ['br', 'gzip'] as const) {
-    const { memory, compressor } = tier()
-    const [small, packed] = [entry(text(255), { key: 's' }), entry(dense(5000), { key: 'd' })]
-    for (const each of [small, packed]) memory.put(each)
+  const hex = Buffer.from(dense(20_000).toString('hex'))
+  for (
+    const { why, body, maxBytes, attempts } of [
+      { why: 'smaller than a header line saves', body: text(255), maxBytes: 1e6, attempts: 0 },
+      { why: 'incompressible', body: dense(5000), maxBytes: 1e6, attempts: 1 },
+      { why: 'both forms are more than the tier', body: hex, maxBytes: costOf(entry(hex)) + 1000, attempts: 1 },
+      { why: 'not in the tier', body: text(6000), maxBytes: 7000, attempts: 0 }
+    ]
+  ) {
+    const { memory, compressor } = tier(maxBytes)
+    const plain = entry(body, block(1n, 9n))
+    memory.put(plain)
     const { bytes } = memory
-    compressor.representationOf(small, [coding])
-    t.same(jobs, [])
-    compressor.representationOf(packed, [coding])
-    jobs.pop()?.end()
-    await compressor.waitUntilIdle()
-    for (let hit = 0; hit < 10; hit++) {
-      t.same(
-        compressor.representationOf(cachedIn(memory, 'd'), [coding, coding === 'br' ? 'gzip' : 'br']).rawHeaders,
-        packed.rawHeaders
-      )
+    for (let hit = 0; hit < 5; hit++) {
+      t.same(compressor.representationOf(plain, ['br', 'gzip']).body, body, why)
+      t.equal(jobs.length, hit === 0 ? attempts : 0, why)
+      await endNext(jobs, compressor)
     }
-    t.same(jobs, [])
     t.equal(memory.bytes, bytes)
   }
 })
 
-t.test('an entry removed during its compression does not return', async t => {
+t.test('an entry that leaves during its compression does not return, and no other gets its body', async t => {
   const jobs = heldZlib(t)
   const clock = { ms: 0 }
   const { memory, compressor } = tier(14_000, clock)
   const old = entry(text(3000), { expiresAtMs: 5 })
-  const fates: readonly [string, () => void, Entry | undefined][] = [
-    ['evicted', () => {
-      memory.put(entry(dense(8000), { key: 'other' }))
-    }, undefined],
-    ['pushed out by one that does not fit', () => {
-      memory.put(entry(dense(20_000)))
-    }, undefined],
+  const fresh = entry(text(4000))
+  const fates: ReadonlyArray<readonly [string, () => void, Entry | undefined]> = [
+    ['evicted', () => memory.put(entry(dense(8000), { key: 'other' })), undefined],
+    ['pushed out by one that does not fit', () => memory.put(entry(dense(20_000))), undefined],
     ['expired', () => {
       clock.ms = 5
       memory.getByKey('k')
-    }, undefined]
+    }, undefined],
+    ['replaced', () => memory.put(fresh), fresh]
   ]
-  for (const [fate, cause] of fates) {
+  for (const [fate, cause, left] of fates) {
     clock.ms = 0
     memory.put(old)
     compressor.representationOf(old, ['br'])
     cause()
     const bytes = memory.bytes
-    jobs.pop()?.end()
-    await compressor.waitUntilIdle()
-    t.equal(memory.getByKey('k'), undefined, fate)
-    t.equal(memory.bytes, bytes, fate)
+    t.equal(compressor.representationOf(left ?? old, ['br']), left ?? old)
+    await endNext(jobs, compressor)
+    t.same([memory.getByKey('k'), memory.bytes], [left, bytes], fate)
   }
-  memory.put(old)
-  compressor.representationOf(old, ['br'])
-  const fresh = entry(text(4000))
-  memory.put(fresh)
-  t.equal(compressor.representationOf(fresh, ['br']), fresh)
-  jobs.pop()?.end()
-  await compressor.waitUntilIdle()
-  t.equal(memory.getByKey('k'), fresh, 'nor is the old entry\'s body used for the new entry')
   compressor.representationOf(fresh, ['br'])
-  jobs.pop()?.end()
-  await compressor.waitUntilIdle()
-  t.same(unpack(compressor.representationOf(cachedIn(memory), ['br'])), fresh.body)
-})
-
-t.test('a removed entry is not compressed, but its ready codings are still served', async t => {
-  const jobs = heldZlib(t)
-  const { memory, compressor } = tier(7000)
-  const tooLarge = entry(text(6000))
-  memory.put(tooLarge)
-  t.equal(compressor.representationOf(tooLarge, ['br']), tooLarge)
-  t.same(jobs, [])
-  const plain = entry(text(2000))
-  memory.put(plain)
-  compressor.representationOf(plain, ['br'])
-  jobs.pop()?.end()
-  await compressor.waitUntilIdle()
+  await endNext(jobs, compressor)
   const packed = cachedIn(memory)
+  t.same(unpack(compressor.representationOf(packed, ['br'])), fresh.body)
   memory.put(entry(text(3000)))
-  t.equal(compressor.representationOf(packed, ['gzip', 'br']).rawHeaders[3], 'br')
-  t.equal(compressor.representationOf(plain, ['br']), plain, 'never the bytes of the new entry')
+  t.equal(compressor.representationOf(packed, ['gzip', 'br']).rawHeaders[3], 'br', 'ready codings are still served')
+  t.equal(compressor.representationOf(fresh, ['br']), fresh, 'never the bytes of the new entry')
   t.same(jobs, [])
-})
-
-t.test('a reader with the entry from before compression gets its coding without a second one', async t => {
-  const jobs = heldZlib(t)
-  const { memory, compressor } = tier()
-  const plain = entry(text(5000))
-  memory.put(plain)
-  compressor.representationOf(plain, ['br'])
-  jobs.pop()?.end()
-  await compressor.waitUntilIdle()
-  t.equal(compressor.representationOf(plain, ['br']).rawHeaders[3], 'br')
-  t.same(jobs, [])
-  compressor.representationOf(plain, ['gzip'])
-  jobs.pop()?.end()
-  await compressor.waitUntilIdle()
-  t.same(Object.keys(cachedIn(memory).encoded), ['br', 'gzip'], 'another coding is added to the first')
 })
 
 t.test('a block stays indexed by its versions during and after compression, unless replaced', async t => {
   const jobs = heldZlib(t)
   const { memory, compressor } = tier()
-  memory.put(entry(text(5000), block(10n, 19n)))
-  memory.put(entry(text(5000), block(20n, 20n)))
-  const at = (version: bigint): Entry =>
-    memory.get({ by: 'version', family: 'b', version }) ?? cachedIn(memory, `a block of ${version}`)
-  for (const coding of ['br', 'gzip'] as const) {
-    for (let version = 10n; version < 20n; version++) {
-      t.notMatch(compressor.representationOf(at(version), [coding]).rawHeaders[3], coding)
-    }
-    t.equal(jobs.length, 1)
-    jobs.pop()?.end()
-    await compressor.waitUntilIdle()
-    for (let version = 10n; version < 20n; version++) {
-      t.equal(compressor.representationOf(at(version), [coding]).rawHeaders[3], coding)
-    }
-    t.same(unpack(compressor.representationOf(at(15n), [coding])), text(5000))
-    t.equal(at(20n).encoded[coding], undefined, 'its neighbour is another entry')
+  for (const [first, last] of [[10n, 19n], [20n, 20n]] as const) memory.put(entry(text(5000), block(first, last)))
+  const at = (version: bigint): Entry | undefined => memory.get({ by: 'version', family: 'b', version })
+  const formsOf = (coding: Coding): unknown[] =>
+    [10n, 15n, 19n].map(version => compressor.representationOf(at(version) as Entry, [coding]).rawHeaders[3])
+  for (const coding of codings) {
+    t.same(formsOf(coding), ['5000', '5000', '5000'])
+    await endNext(jobs, compressor)
+    t.same([...formsOf(coding), jobs.length], [coding, coding, coding, 0])
   }
-  t.same([
-    memory.get({ by: 'version', family: 'b', version: 9n }),
-    memory.get({ by: 'version', family: 'b', version: 21n }),
-    memory.entries
-  ], [undefined, undefined, 2])
-  compressor.representationOf(at(20n), ['br'])
+  t.same([at(20n)?.encoded, at(9n), at(21n), memory.entries], [{}, undefined, undefined, 2])
+  compressor.representationOf(at(20n) as Entry, ['br'])
   memory.put(entry(text(5000), { ...block(20n, 29n), key: 'b other' }))
-  jobs.pop()?.end()
-  await compressor.waitUntilIdle()
-  t.equal(at(20n).key, 'b other')
-  t.equal(memory.entries, 2)
+  await endNext(jobs, compressor)
+  t.same([at(20n)?.key, memory.entries], ['b other', 2])
 })
 
 t.test('coded bodies count as memory, and other entries are evicted for them', async t => {
@@ -329,59 +257,46 @@ t.test('coded bodies count as memory, and other entries are evicted for them', a
   await compressor.waitUntilIdle()
   const packed = cachedIn(memory)
   t.ok(costOf(packed) > one + 2000)
-  t.equal(memory.getByKey('0'), undefined, 'the least recently used')
-  t.equal(memory.bytes, one + costOf(packed))
+  t.same([memory.getByKey('0'), memory.bytes], [undefined, one + costOf(packed)], 'the least recently used')
   t.same(counts, { evictions: 1, writes: 3 }, 'compression is not a cache write')
 })
 
-t.test('an entry that would outgrow the memory tier if coded stays uncoded, without a retry', async t => {
-  const jobs = heldZlib(t)
-  const body = Buffer.from(dense(20_000).toString('hex'))
-  const { memory, compressor } = tier(costOf(entry(body)) + 1000)
-  memory.put(entry(body, block(1n, 9n)))
-  const { bytes } = memory
-  for (const made of [1, 0, 0]) {
-    t.equal(
-      compressor.representationOf(memory.get({ by: 'version', family: 'b', version: 5n }) ?? cachedIn(memory), ['br'])
-        .body.length,
-      body.length
-    )
-    t.equal(jobs.length, made)
-    jobs.pop()?.end()
-    await compressor.waitUntilIdle()
-    t.equal(memory.bytes, bytes)
-  }
-})
-
-t.test('two compressions run at a time, and rejected ones start at a later hit', async t => {
+t.test('two compressions run at a time; rejected and failed ones start again at a later hit', async t => {
   const jobs = heldZlib(t)
   const { memory, compressor } = tier()
   const keys = ['0', '1', '2', '3', '4']
   for (const key of keys) memory.put(entry(text(5000), { key }))
-  const hitAll = (): number =>
-    keys.filter(key => compressor.representationOf(cachedIn(memory, key), ['gzip']).rawHeaders[3] === 'gzip').length
-  for (const made of [0, 2, 4]) {
-    t.equal(hitAll(), made)
-    t.equal(jobs.length, made === 4 ? 1 : 2)
-    for (const job of jobs.splice(0)) job.end()
+  const hitAll = (): number => keys.filter(key => formOf(memory, compressor, ['gzip'], key) === 'gzip').length
+  for (
+    const [made, started, error] of [[0, 2, undefined], [2, 2, new Error('no memory left')], [2, 2], [4, 1]] as const
+  ) {
+    t.same([hitAll(), jobs.length], [made, started])
+    for (const job of jobs.splice(0)) job.end(error)
     await compressor.waitUntilIdle()
   }
   t.equal(hitAll(), 5)
 })
 
-t.test('after a zlib error the entry stays uncoded and the next hit retries', async t => {
-  const jobs = heldZlib(t)
-  const { memory, compressor } = tier()
-  const plain = entry(text(5000))
-  memory.put(plain)
-  compressor.representationOf(plain, ['br'])
-  jobs.pop()?.end(new Error('no memory left'))
-  await compressor.waitUntilIdle()
-  t.equal(memory.getByKey('k'), plain)
-  t.equal(compressor.representationOf(plain, ['br']), plain)
-  jobs.pop()?.end()
-  await compressor.waitUntilIdle()
-  t.equal(compressor.representationOf(plain, ['br']).rawHeaders[3], 'br')
+t.test('a coding that decodes to anything but the body is reported, and decoding stops there', async t => {
+  const packed = async (body: Buffer): Promise<Entry> => {
+    const { memory, compressor } = tier()
+    memory.put(entry(body))
+    for (const coding of codings) {
+      compressor.representationOf(cachedIn(memory), [coding])
+      await compressor.waitUntilIdle()
+    }
+    return cachedIn(memory)
+  }
+  const bomb = await packed(Buffer.alloc(600_000, 'x'))
+  for (const coding of codings) {
+    const whole = await packed(text(1200))
+    t.equal(await findCorruptCoding(whole), undefined)
+    t.equal(await findCorruptCoding({ ...whole, encoded: { [coding]: bomb.encoded[coding] ?? bomb } }), coding)
+    const { body } = whole.encoded[coding] ?? bomb
+    body.writeUInt8(body.readUInt8(body.length >> 1) ^ 0x10, body.length >> 1)
+    t.equal(await findCorruptCoding(whole), coding)
+  }
+  for (const uncoded of [dense(300), text(5)]) t.equal(await findCorruptCoding(await packed(uncoded)), undefined)
 })
 
 t.test(`the memory limit holds and every hit has its entry's body, in any sequence (${seedTitle})`, async () => {

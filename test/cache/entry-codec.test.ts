@@ -223,84 +223,57 @@ t.test('only bodies above 4 KiB that shrink are compressed, and all decode byte 
   }
 })
 
-for (
-  const [name, entry] of [['plain', stored()], ['compressed', stored({ body: long })], [
-    'of the least members',
-    stored({ ...bare, body: Buffer.alloc(0) })
-  ]] as const
-) {
-  t.test(`a truncated value is rejected at every length (${name})`, async t => {
-    const value = await encodeEntry(entry)
+const places = fc.tuple(fc.nat(10_000), fc.nat(10_000))
+const inserted = fc.uint8Array({ minLength: 1, maxLength: 64 })
+/** Bytes replaced, inserted, removed, or turned around. */
+const damage = fc.tuple(fc.constantFrom('replace', 'insert', 'remove', 'turn'), places, inserted).map(
+  ([how, [a, b], bytes]) => (value: Buffer): Buffer => {
+    const [at = 0, to = 0] = [a % value.length, b % value.length].sort((x, y) => x - y)
+    const [before, after] = [value.subarray(0, at), value.subarray(at)]
+    switch (how) {
+      case 'replace':
+        return Buffer.concat([before, bytes, after.subarray(bytes.length)])
+      case 'insert':
+        return Buffer.concat([before, bytes, after])
+      case 'remove':
+        return Buffer.concat([before, after.subarray(bytes.length)])
+      default:
+        return Buffer.concat([value.subarray(to), value.subarray(at, to), before])
+    }
+  }
+)
+
+t.test(`a damaged value is rejected at every bit and length, even if resealed (${seedTitle})`, async t => {
+  const entries = [stored(), stored({ body: long }), stored({ ...bare, status: 404, body: Buffer.alloc(0) })]
+  const values = await Promise.all(entries.map(async entry => ({ entry, value: await encodeEntry(entry) })))
+  for (const { entry: { key }, value } of values) {
+    const isRejected = async (bytes: Buffer): Promise<boolean> => await rejectionOf(key, bytes) !== undefined
     for (let length = 0; length < value.length; length++) {
-      if (await rejectionOf(entry.key, value.subarray(0, length)) === undefined) t.fail(`${length} of ${value.length}`)
+      if (!await isRejected(value.subarray(0, length))) t.fail(`cut at ${length} of ${value.length}`)
+      const cut = value.subarray(0, length)
+      if (length >= contentAt && !await isRejected(resealed(cut))) t.fail(`cut at ${length} and resealed`)
     }
-    t.equal(await rejectionOf(entry.key, value), undefined)
-  })
-
-  t.test(`a value truncated or extended is rejected even with a correct checksum (${name})`, async t => {
-    const value = await encodeEntry(entry)
-    const reasons = new Set<string | undefined>()
-    for (let length = contentAt; length < value.length; length++) {
-      reasons.add(await rejectionOf(entry.key, resealed(value.subarray(0, length))))
-    }
-    t.notOk(reasons.has(undefined), [...reasons].join())
-    for (const more of [u8(0), Buffer.alloc(500), value]) {
-      t.equal(await rejectionOf(entry.key, Buffer.concat([value, more])), 'altered')
-    }
-  })
-
-  t.test(`a value with any one bit flipped is rejected (${name})`, async t => {
-    const value = await encodeEntry(entry)
     for (let bit = 0; bit < value.length * 8; bit++) {
       const copy = Buffer.from(value)
       copy.writeUInt8(copy.readUInt8(bit >> 3) ^ 1 << (bit & 7), bit >> 3)
-      if (await rejectionOf(entry.key, copy) === undefined) t.fail(`bit ${bit & 7} of byte ${bit >> 3}`)
+      if (!await isRejected(copy)) t.fail(`bit ${bit & 7} of byte ${bit >> 3}`)
     }
-    t.equal(await rejectionOf(entry.key, value), undefined)
-  })
-}
-
-const places = fc.nat(10_000)
-const damage = fc.oneof(
-  fc.record({ at: places, bytes: fc.uint8Array({ minLength: 1, maxLength: 64 }) }).map(
-    ({ at, bytes }) => (value: Buffer): Buffer =>
-      Buffer.concat([value.subarray(0, at % value.length), bytes, value.subarray(at % value.length + bytes.length)])
-  ),
-  fc.record({ at: places, bytes: fc.uint8Array({ minLength: 1, maxLength: 64 }) }).map(
-    ({ at, bytes }) => (value: Buffer): Buffer =>
-      Buffer.concat([value.subarray(0, at % value.length), bytes, value.subarray(at % value.length)])
-  ),
-  fc.record({ at: places, length: fc.integer({ min: 1, max: 64 }) }).map(({ at, length }) => (value: Buffer): Buffer =>
-    Buffer.concat([value.subarray(0, at % value.length), value.subarray(at % value.length + length)])
-  ),
-  fc.record({ a: places, b: places }).map(({ a, b }) => (value: Buffer): Buffer => {
-    const at = [a % value.length, b % value.length].sort((x, y) => x - y)
-    return Buffer.concat([value.subarray(at[1]), value.subarray(at[0], at[1]), value.subarray(0, at[0])])
-  })
-)
-
-t.test(`a damaged value is rejected unless it is unchanged (${seedTitle})`, async t => {
-  const values = await Promise.all(
-    [stored(), stored({ body: long }), stored({ ...bare, status: 404 })].map(async entry => ({
-      entry,
-      value: await encodeEntry(entry)
-    }))
-  )
-  let rejectedCount = 0
+    for (const more of [u8(0), Buffer.alloc(500), value]) {
+      t.equal(await rejectionOf(key, Buffer.concat([value, more])), 'altered')
+    }
+    t.equal(await rejectionOf(key, value), undefined)
+  }
   await checkAsync(
     fc.asyncProperty(
       fc.constantFrom(...values),
       fc.array(damage, { minLength: 1, maxLength: 4 }),
       async ({ entry, value }, harms) => {
         const harmed = harms.reduce((bytes, harm) => bytes.length === 0 ? bytes : harm(bytes), value)
-        const isWhole = harmed.equals(value)
-        t.equal(await rejectionOf(entry.key, harmed) === undefined, isWhole)
-        rejectedCount += Number(!isWhole)
+        t.equal(await rejectionOf(entry.key, harmed) === undefined, harmed.equals(value))
       }
     ),
     1000
   )
-  t.ok(rejectedCount > 900)
 })
 
 t.test(`decoding arbitrary bytes throws only its own error (${seedTitle})`, async t => {
@@ -354,27 +327,20 @@ t.test('a value that cannot be a shared response is rejected despite a correct c
       u32(change.length ?? 4),
       change.body ?? entry.body
     ])
-  t.equal(await rejectionOf(entry.key, forged({})), undefined, 'a valid value')
-  for (const status of [0, 199, 201, 206, 403, 410, 500, 503]) {
-    t.equal(await rejectionOf(entry.key, forged({ status })), 'no such status', String(status))
-  }
-  t.equal(await rejectionOf(entry.key, forged({ body: Buffer.from('BODY') })), 'another body')
-  t.equal(await rejectionOf(entry.key, forged({ length: 3 })), 'another body')
-  t.equal(await rejectionOf(entry.key, forged({ length: 5 })), 'another body')
-  t.equal(await rejectionOf(entry.key, forged({ etag: computeEtag('application/x-bcs', entry.body) })), 'another body')
-  t.equal(await rejectionOf(entry.key, forged({ flags: 65, body: Buffer.from('not deflated at all') })), 'unreadable')
+  const rows: ReadonlyArray<readonly [Parameters<typeof forged>[0], string | undefined, string]> = [
+    [{}, undefined, 'valid'],
+    [{ flags: 65, body: deflateRawSync(entry.body) }, undefined, 'a short body may be compressed'],
+    ...[0, 199, 201, 206, 403, 410, 500, 503].map(status => [{ status }, 'no such status', `${status}`] as const),
+    [{ body: Buffer.from('BODY') }, 'another body', 'of the same length'],
+    [{ length: 3 }, 'another body', 'longer than stated'],
+    [{ length: 5 }, 'another body', 'shorter than stated'],
+    [{ etag: computeEtag('application/x-bcs', entry.body) }, 'another body', 'of another type'],
+    [{ flags: 65, body: Buffer.from('not deflated at all') }, 'unreadable', 'not compressed']
+  ]
+  for (const [change, reason, why] of rows) t.equal(await rejectionOf(entry.key, forged(change)), reason, why)
   for (const flags of [64 + 2, 64 + 4, 64 + 8, 64 + 16, 64 + 32, 0]) {
-    t.type(
-      await rejectionOf(entry.key, forged({ flags })),
-      'string',
-      `flags contradict the members: ${flags}`
-    )
+    t.type(await rejectionOf(entry.key, forged({ flags })), 'string', `flags contradict the members: ${flags}`)
   }
-  t.equal(
-    await rejectionOf(entry.key, forged({ flags: 65, body: deflateRawSync(entry.body) })),
-    undefined,
-    'a short body may be compressed'
-  )
 })
 
 t.test('reading more bytes than there are throws', async t => {

@@ -1,9 +1,11 @@
 import { randomBytes } from 'node:crypto'
+import fc from 'fast-check'
 import t, { type Test } from 'tap'
-import { type EntryInterval } from '../../src/api/read.js'
+import { pageKeyOf, type EntryInterval } from '../../src/api/read.js'
 import { type StoredEntry } from '../../src/cache/entry-codec.js'
 import { type EntrySelector, type TierName } from '../../src/cache/tier.js'
-import { type DrivenTier, openDisk, openMemory, openRedis, type OpenTier } from '../support/driven-tiers.js'
+import { type DrivenTier, openDisk, openMemory, openRedis, type OpenTier, type Place } from '../support/driven-tiers.js'
+import { checkAsync, seedTitle } from '../support/properties.js'
 import { storedEntryOf } from '../support/redis-tier.js'
 import { until } from '../support/until.js'
 
@@ -12,17 +14,45 @@ const byKeys = (value: string, text = value): EntrySelector => ({
   keys: { value, text, intervalFamily: undefined }
 })
 const blocks = '4.1 json blocks'
-const block = (height: number, first: bigint, last: bigint, family = blocks): StoredEntry =>
-  storedEntryOf(`${family} ${height}`, `${family} ${height}`, { validity: { family, first, last } })
+const block = (height: number | bigint, first: bigint, last: bigint, family = blocks): StoredEntry =>
+  storedEntryOf(`${family} ${height}`, `${family} ${height}`, { validity: { kind: 'versions', family, first, last } })
 const byVersion = (version: bigint, family = blocks): EntrySelector => ({ by: 'version', family, version })
 const byHeight = (height: number): EntrySelector => ({
   by: 'key',
   keys: { value: `${blocks} ${height}`, text: `${blocks} ${height}`, intervalFamily: blocks }
 })
+const events = (first: bigint, last: bigint, family = '4.1 json /v1/accounts/0x1/events/7'): EntryInterval => ({
+  kind: 'events',
+  family,
+  first,
+  last
+})
+const page = (interval: EntryInterval): StoredEntry =>
+  storedEntryOf(pageKeyOf(interval), `${interval.first} to ${interval.last}`, { validity: interval })
+const byEvents = (interval: EntryInterval): EntrySelector => ({ by: 'events', events: interval })
 const atVersion = (version: bigint): EntryInterval => ({
+  kind: 'versions',
   family: blocks,
   first: version,
   last: version
+})
+
+const highest = 2n ** 64n - 1n
+/** Blocks that follow each other, at places where numbers or indexes have an edge. */
+const chains = fc.record({
+  start: fc.constantFrom(0n, 512n, 1024n, 10_240n, 2n ** 53n, 2n ** 53n + 512n, 2n ** 63n, highest - 8000n),
+  step: fc.bigInt(0n, 600n),
+  sizes: fc.array(fc.oneof(fc.bigInt(1n, 9n), fc.bigInt(1n, 1200n), fc.constantFrom(511n, 512n, 513n, 1024n)), {
+    minLength: 2,
+    maxLength: 8
+  })
+}).map(({ start, step, sizes }) => {
+  let first = start + step
+  return sizes.map(size => {
+    const one = { first, last: first + size > highest ? highest : first + size - 1n }
+    first += size
+    return one
+  }).filter(({ first }) => first <= highest)
 })
 
 for (
@@ -33,7 +63,7 @@ for (
 ) {
   t.test(name, async t => {
     const opened = async (t: Test, ...entries: StoredEntry[]): Promise<DrivenTier> => {
-      const tier = await open(t)
+      const tier = await open(t, 50_000_000)
       t.teardown(async () => {
         await tier.close()
       })
@@ -77,57 +107,142 @@ for (
         )
       )
       t.same(found, [undefined, '1', '1', '2', undefined, undefined, '4', '4', '4', undefined, undefined, '9'])
-      t.same((await tier.get(byVersion(15n)))?.validity, { family: blocks, first: 10n, last: 19n })
+      t.same((await tier.get(byVersion(15n)))?.validity, { kind: 'versions', family: blocks, first: 10n, last: 19n })
       t.equal((await tier.get(byHeight(4)))?.key, `${blocks} 4`)
       t.equal(await tier.get(byHeight(3)), undefined)
     })
 
-    t.test('where two blocks overlap, the later one is found', async t => {
-      const tier = await opened(t, block(1, 0n, 9n), block(2, 10n, 19n))
-      tier.put(block(7, 5n, 15n))
+    t.test(`each version of adjacent blocks finds its own block, in any order (${seedTitle})`, async t => {
+      const tier = await opened(t)
+      let run = 0
+      await checkAsync(
+        fc.asyncProperty(chains, fc.nat(), async (chain, at) => {
+          const family = `4.1 json ${run++}`
+          const heightAt = async (version: bigint): Promise<string | undefined> =>
+            (await bodyOf(tier, byVersion(version, family)))?.slice(family.length + 1)
+          const order = [...chain.keys()].map(nth => (nth + at) % chain.length)
+          for (const nth of order) tier.put(block(nth, chain[nth]?.first ?? 0n, chain[nth]?.last ?? 0n, family))
+          await tier.untilStored()
+          const check = async (purged?: number): Promise<void> => {
+            for (const [nth, { first, last }] of chain.entries()) {
+              for (const version of [first, (first + last) / 2n, last]) {
+                t.equal(await heightAt(version), nth === purged ? undefined : String(nth), `${version}`)
+              }
+            }
+            for (const beside of [(chain[0]?.first ?? 0n) - 1n, (chain.at(-1)?.last ?? highest) + 1n]) {
+              if (beside >= 0n && beside <= highest) t.equal(await heightAt(beside), undefined)
+            }
+          }
+          await check()
+          const purged = at % chain.length
+          const { first = 0n, last = 0n } = chain[purged] ?? {}
+          const version = (first + last) / 2n
+          await tier.invalidate({ keys: [], intervals: [{ kind: 'versions', family, first: version, last: version }] })
+          await check(purged)
+        }),
+        10
+      )
+    })
+
+    t.test('of blocks that share a version the later one is found, for each of its versions', async t => {
+      const tier = await opened(t)
+      const lies = [[505, 505], [500, 500], [509, 509], [500, 2000], [505, 2000], [0, 505], [0, 3000]] as const
+      for (const [at, [first, last]] of lies.entries()) {
+        const family = `4.1 json ${at}`
+        tier.put(block(9, BigInt(first), BigInt(last), family))
+        await tier.untilStored()
+        tier.put(block(50, 500n, 509n, family))
+        await tier.untilStored()
+        for (let version = 500n; version < 510n; version++) {
+          t.equal(
+            await bodyOf(tier, byVersion(version, family)),
+            `${family} 50`,
+            `${version} after ${first} to ${last}`
+          )
+        }
+      }
+    })
+
+    t.test('a block that is stored again with another interval is found by that interval alone', async t => {
+      const tier = await opened(t, block(1, 10n, 19n), block(1, 30n, 39n))
+      t.equal(await tier.get(byVersion(12n)), undefined)
+      t.ok(await tier.get(byVersion(32n)))
+      for (const stored of [block(2, 35n, 49n), block(1, 30n, 39n), block(1, 30n, 39n)]) {
+        tier.put(stored)
+        await tier.untilStored()
+      }
+      t.equal((await tier.get(byVersion(35n)))?.key, `${blocks} 1`, 'the later one')
+      tier.put(storedEntryOf(`${blocks} 1`, 'no block'))
       await tier.untilStored()
-      for (const version of [5n, 9n, 10n, 15n]) t.equal((await tier.get(byVersion(version)))?.key, `${blocks} 7`)
+      t.equal(await tier.get(byVersion(32n)), undefined, 'nor by an entry without an interval')
+    })
+
+    t.test('a block with more versions than any chain has takes no room in an index', async t => {
+      const tier = await opened(t, block(1, 0n, 70_000n))
+      t.equal(await tier.get(byVersion(69_999n)) !== undefined, name === 'memory')
+      t.same(await tier.places(), [])
+    })
+
+    t.test('a page is found by exactly its events, and pages that overlap stand side by side', async t => {
+      const other = events(0n, 9n, '4.1 json /v1/accounts/0x1/events/8')
+      const tier = await opened(t, page(events(0n, 9n)), page(events(5n, 14n)), page(events(5n, 2000n)), page(other))
+      for (const interval of [events(0n, 9n), events(5n, 14n), events(5n, 2000n), other]) {
+        const found = await tier.get(byEvents(interval))
+        t.same([found?.key, found?.validity], [pageKeyOf(interval), interval])
+      }
+      for (const [first, last] of [[0n, 8n], [1n, 9n], [0n, 14n], [15n, 20n]] as const) {
+        t.equal(await tier.get(byEvents(events(first, last))), undefined)
+      }
     })
 
     t.test('an entry lives as long as it was put for, and no longer', async t => {
       const tier = await opened(t)
       tier.put(storedEntryOf('long', 'x'), 60_000)
+      tier.put(storedEntryOf('never', 'x'), 0)
       tier.put(storedEntryOf('short', 'x'), 20)
+      tier.put(page(events(0n, 9n)), 20)
       tier.put(block(1, 10n, 19n), 20)
       await tier.untilStored()
-      for (const selector of [byKeys('short'), byVersion(15n), byHeight(1)]) {
+      t.equal(await tier.get(byKeys('never')), undefined)
+      for (const selector of [byKeys('short'), byEvents(events(0n, 9n)), byVersion(15n), byHeight(1)]) {
         await until(async () => await tier.get(selector) === undefined, 'the entry has expired')
       }
       t.ok(await tier.get(byKeys('long')))
     })
 
-    t.test('an invalidation removes entries by key and by version, and nothing else', async t => {
+    t.test('an invalidation removes entries by key, version and event, and nothing else', async t => {
       const tier = await opened(
         t,
         storedEntryOf('a', 'x'),
         storedEntryOf('b', 'x'),
         block(1, 10n, 19n),
-        block(2, 20n, 29n)
+        block(2, 20n, 29n),
+        page(events(0n, 9n)),
+        page(events(5n, 14n)),
+        page(events(10n, 19n))
       )
-      await tier.invalidate({ keys: ['a', 'never there'], intervals: [atVersion(15n), atVersion(77n)] })
+      const intervals = [atVersion(15n), atVersion(77n), events(4n, 5n), events(highest, highest + 5n)]
+      await tier.invalidate({ keys: ['a', 'never there'], intervals })
       for (
         const selector of [
           byKeys('a'),
           byVersion(10n),
-          byHeight(1)
+          byHeight(1),
+          byEvents(events(0n, 9n)),
+          byEvents(events(5n, 14n))
         ]
       ) t.equal(await tier.get(selector), undefined)
-      for (const selector of [byKeys('b'), byVersion(20n), byHeight(2)]) {
+      for (const selector of [byKeys('b'), byVersion(20n), byHeight(2), byEvents(events(10n, 19n))]) {
         t.ok(await tier.get(selector))
       }
     })
 
     t.test('an invalidation overtakes no put before it and stops no put after it', async t => {
       const tier = await opened(t)
-      const entries = [storedEntryOf('a', 'x'), block(1, 10n, 19n)]
-      const selectors = [byKeys('a'), byVersion(15n)]
+      const entries = [storedEntryOf('a', 'x'), block(1, 10n, 19n), page(events(0n, 9n))]
+      const selectors = [byKeys('a'), byVersion(15n), byEvents(events(0n, 9n))]
       for (const entry of entries) tier.put(entry)
-      await tier.invalidate({ keys: ['a'], intervals: [atVersion(19n)] })
+      await tier.invalidate({ keys: ['a'], intervals: [atVersion(19n), events(0n, 0n)] })
       await tier.untilStored()
       for (const selector of selectors) t.equal(await tier.get(selector), undefined)
       for (const entry of entries) tier.put(entry)
@@ -136,10 +251,11 @@ for (
     })
 
     t.test('an invalidation says if the tier had any of it', async t => {
-      const tier = await opened(t, storedEntryOf('a', 'x'), block(1, 10n, 19n))
+      const tier = await opened(t, storedEntryOf('a', 'x'), block(1, 10n, 19n), page(events(0n, 9n)))
       const whats = [
         { keys: ['a'], intervals: [] },
-        { keys: [], intervals: [atVersion(19n)] }
+        { keys: [], intervals: [atVersion(19n)] },
+        { keys: ['b'], intervals: [events(0n, 0n)] }
       ]
       for (const what of whats) t.equal(await tier.invalidate(what), true)
       for (const what of whats) t.equal(await tier.invalidate(what), false)
@@ -148,7 +264,7 @@ for (
     })
 
     t.test('a tier without room drops entries, and never returns part of one', async t => {
-      const tier = await opened(t)
+      const tier = await open(t, 400_000)
       // Random bytes, which compression cannot shrink.
       const bodies = Array.from({ length: 500 }, () => randomBytes(8192))
       for (const [at, body] of bodies.entries()) {
@@ -161,32 +277,70 @@ for (
       t.ok(count > 0 && count < bodies.length, `${count} of ${bodies.length} found`)
     })
 
-    t.test('a damaged entry is a miss, and can be put again', async t => {
-      const tier = await opened(t, storedEntryOf('a', 'x'), block(1, 10n, 19n))
-      const { damage } = tier
-      if (damage === undefined) return
-      for (
-        const [entry, selector] of [
-          [storedEntryOf('a', 'x'), byKeys('a')],
-          [block(1, 10n, 19n), byVersion(15n)]
-        ] as const
-      ) {
-        t.ok(await tier.get(selector))
-        await damage(entry.key)
-        t.equal(await tier.get(selector), undefined)
-        tier.put(entry)
-        await tier.untilStored()
-        t.ok(await tier.get(selector))
+    t.test('damage at any byte of an entry is a counted miss, and hides no other', async t => {
+      const tier = await opened(t, storedEntryOf('a', 'x'))
+      const [place] = await tier.places()
+      const intact = await place?.read() ?? Buffer.alloc(0)
+      tier.put(storedEntryOf('b', 'y', { status: 404 }))
+      await tier.untilStored()
+      for (let at = 0; at < intact.length; at++) {
+        const [flipped, counted] = [Buffer.from(intact), tier.corrupt()]
+        flipped[at] = (flipped[at] ?? 0) ^ 1 << at % 8
+        for (const damaged of [flipped, intact.subarray(0, at)]) {
+          await place?.write(damaged)
+          t.equal((await tier.get(byKeys('a', 'b')))?.key, 'b', `byte ${at}`)
+        }
+        // A read that takes too long on a busy machine counts nothing.
+        t.ok(tier.corrupt() > counted && tier.corrupt() <= counted + 2, `byte ${at}`)
       }
+    })
+
+    t.test('losing or damaging any stored value or index is a miss at most, until the next put', async t => {
+      const entries = [storedEntryOf('a', 'x'), block(1, 1000n, 1500n), page(events(0n, 9n))]
+      const selectors = [byKeys('a'), byVersion(1200n), byHeight(1), byEvents(events(0n, 9n))]
+      const bodies = ['x', `${blocks} 1`, `${blocks} 1`, '0 to 9']
+      const tier = await opened(t, ...entries)
+      const harms = [
+        async (place: Place) => {
+          await place.remove()
+        },
+        ...[
+          (bytes: Buffer) => Buffer.concat([bytes, bytes]),
+          (bytes: Buffer) => bytes.subarray(0, -1),
+          (bytes: Buffer) => Buffer.concat([Buffer.from([1]), bytes.subarray(1)]),
+          () => randomBytes(100)
+        ].map(change => async (place: Place) => {
+          await place.write(change(await place.read()))
+        })
+      ]
+      const places = await tier.places()
+      for (const [index, place] of places.entries()) {
+        const moved = [1, 2, 3].map(step => async (to: Place) => {
+          await to.write(await places[(index + step) % places.length]?.read() ?? Buffer.alloc(0))
+        })
+        for (const [at, harm] of [...harms, ...moved].entries()) {
+          await harm(place)
+          for (const [nth, selector] of selectors.entries()) {
+            t.ok([undefined, bodies[nth]].includes(await bodyOf(tier, selector)), `${place.name} ${at}`)
+          }
+          for (const entry of entries) tier.put(entry)
+          await tier.untilStored()
+          for (const selector of selectors) t.ok(await tier.get(selector), `${place.name} ${at}, put again`)
+        }
+      }
+      if (places.length === 0) return
+      for (const place of places.filter(({ isIndex }) => isIndex)) await place.remove()
+      const left = await Promise.all(selectors.map(async selector => await bodyOf(tier, selector)))
+      t.same(left, ['x', undefined, undefined, undefined], 'what a purge could not find is not served')
     })
 
     t.test('closing finishes pending writes, so a tier that outlives the process has them', async t => {
       const tier = await opened(t)
-      for (const entry of [storedEntryOf('a', 'x'), block(1, 10n, 19n)]) tier.put(entry)
+      for (const entry of [storedEntryOf('a', 'x'), block(1, 10n, 19n), page(events(0n, 9n))]) tier.put(entry)
       await tier.close()
       const next = await tier.reopen()
       const outlives = name !== 'memory'
-      for (const selector of [byKeys('a'), byVersion(15n)]) {
+      for (const selector of [byKeys('a'), byVersion(15n), byEvents(events(0n, 9n))]) {
         t.equal(await next.get(selector) !== undefined, outlives)
       }
       if (!outlives) t.equal(await tier.get(byKeys('a')), undefined, 'and memory is free')
