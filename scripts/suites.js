@@ -10,7 +10,8 @@ const replicas = [
   ...slow('app/', 'start-faults', 'start-without-upstreams'),
   ...slow('cache/', 'disk-folder', 'disk-tier'),
   ...slow('chain/', 'chain-resets', 'chain-separation', 'generations', 'upstream-chains', 'wrong-chain'),
-  ...slow('', 'cluster/purges', 'config/reload', 'metrics/series-count', 'tools/warm/warm', 'workers/worker-pool'),
+  ...slow('cluster/', 'lost-records', 'purges'),
+  ...slow('', 'config/reload', 'metrics/series-count', 'tools/warm/warm', 'workers/worker-pool'),
   ...slow('redis/', 'authentication', 'changes', 'create-client', 'link'),
   ...slow('sandbox/', 'reads', 'transactions'),
   ...slow('upstreams/', 'failing-upstreams', 'stream-slots', 'surplus-response-bytes', 'upstream-overload')

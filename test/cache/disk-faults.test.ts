@@ -104,7 +104,7 @@ t.test('a clock that jumps expires what has a lifetime, and nothing else', async
 t.test('an index with too many records forgets the oldest, whose blocks are then misses', async t => {
   const family = '4.1 json blocks'
   const blockOf = (height: number, first: bigint): StoredEntry =>
-    storedEntryOf(`${family} ${height}`, `${height}`, { validity: { kind: 'versions', family, first, last: first } })
+    storedEntryOf(`${family} ${height}`, `${height}`, { validity: { family, first, last: first } })
   const disk = await opened(t, blockOf(1, 10n))
   const index = disk.files.pathOf('space', `index versions ${family} 0`)
   const oldest = await readFile(index)

@@ -1,4 +1,4 @@
-import { cp, readdir, rm } from 'node:fs/promises'
+import { cp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { cacheStatusHeader } from '../support/cache-status.js'
@@ -19,7 +19,7 @@ import {
 import { freePort } from '../support/free-port.js'
 import { startRedis } from '../support/redis-server.js'
 import { until } from '../support/until.js'
-import { type TestVarve } from '../support/varve.js'
+import { type TestVarve, varveAt } from '../support/varve.js'
 import { testFolder } from '../support/test-folder.js'
 
 async function purge (varve: TestVarve, what: object): Promise<number> {
@@ -98,7 +98,8 @@ t.test('a purge is on the disk before it is acknowledged, of one read or of ever
   }
   const varve = await startAt(t, node.url, path)
   await store(varve, [modules])
-  t.equal(await purge(varve, { all: true }), 200)
+  for (let times = 0; times < 6; times++) t.equal(await purge(varve, { all: true }), 200)
+  await until(async () => (await readdir(join(path, 'generations'))).length <= 4, 'old records are removed')
   await rm(copy, { recursive: true, force: true })
   await cp(path, copy, { recursive: true, filter: source => !source.endsWith('lock') })
   const next = await startAt(t, node.url, copy)
@@ -123,16 +124,54 @@ t.test('with Redis the disk is asked first, and both agree on generations and pu
   t.equal(await statusOf(third, modules), diskHit, 'the folder alone proves its generation')
 })
 
-t.test('files that cannot be opened are set aside under a name that says so, and varve starts', async t => {
-  const [node, path] = [
-    await startNode(t),
-    t.testdir({ 'varve-cache': '', entries: 'a file', generations: { 4.1: 'x' } })
-  ]
+t.test('a folder and a Redis that know two chains by one number never mix them', async t => {
+  const [node, other, path, redis] = [await startNode(t, 1), await startNode(t, 2), testFolder(t), await startRedis(t)]
+  await fill(t, node.url, path)
+  const rival = await varveAt(t, other.url, { cache: { redis: { url: redis.url } } })
+  await rival.get(modules)
+  await until(async () => await rival.metric('varve_cache_writes_total{tier="redis"}') === 1, 'it is in Redis')
+  const varve = await startAt(t, node.url, path, { cache: { redis: { url: redis.url } } })
+  await until(async () => (await degraded(varve)).length === 0, 'replicas agree')
+  for (const [one, { url }] of [[varve, node], [rival, other]] as const) {
+    t.equal((await one.get(modules)).body, (await sendRequest(url, modules)).body)
+  }
+})
+
+t.test('damage at any byte of any file of the folder is a miss at most', async t => {
+  const node = await startNode(t)
+  const flip = (share: number) => (bytes: Buffer): Buffer => {
+    const copy = Buffer.from(bytes)
+    const at = Math.floor(share * (copy.length - 1))
+    if (copy.length > 0) copy[at] = (copy[at] ?? 0) ^ 1
+    return copy
+  }
+  const cut = (bytes: Buffer): Buffer => bytes.subarray(0, -1)
+  for (const harm of [flip(0), flip(0.3), flip(0.7), flip(1), cut, () => Buffer.alloc(0)]) {
+    const path = testFolder(t)
+    const bodies = await fill(t, node.url, path)
+    const files = (await readdir(path, { recursive: true, withFileTypes: true })).filter(each =>
+      each.isFile() && each.name !== 'lock' && each.name !== 'varve-cache'
+    )
+    for (const { parentPath, name } of files) {
+      await writeFile(join(parentPath, name), harm(await readFile(join(parentPath, name))))
+    }
+    const varve = await startAt(t, node.url, path)
+    for (const [at, target] of [modules, blockByVersion].entries()) {
+      const got = await varve.get(target)
+      t.match({ how: got.headers[cacheStatusHeader], body: got.body }, { how: /fwd=uri-miss/, body: bodies[at] })
+    }
+    await varve.stop({ drainMs: 0 })
+  }
+})
+
+t.test('files that cannot be opened are set aside under a name that says so, a few at most', async t => {
+  const records = Object.fromEntries(Array.from({ length: 12 }, (_, at) => [`8.${at}`, 'x']))
+  const [node, path] = [await startNode(t), t.testdir({ 'varve-cache': '', entries: 'a file', generations: records })]
   const varve = await startAt(t, node.url, path)
   await store(varve, [modules])
-  t.equal((await readdir(join(path, 'set-aside'))).length, 2)
-  t.equal(varve.log.filter(({ msg }) => /set aside$/.test(String(msg))).length, 2)
-  t.equal(await varve.metric('varve_corrupt_entries_total'), 2)
+  t.equal((await readdir(join(path, 'set-aside'))).length, 8)
+  t.equal(varve.log.filter(({ msg }) => /set aside$/.test(String(msg))).length, 13)
+  t.equal(await varve.metric('varve_corrupt_entries_total'), 13)
 })
 
 t.test('a folder in use, or a folder not to be made, is one sentence and exit 1', async t => {

@@ -5,7 +5,6 @@ import { IntervalIndex } from '../../src/cache/interval-index.js'
 import { check, seedTitle } from '../support/properties.js'
 
 const interval = (family: string, first: number | bigint, last: number | bigint): EntryInterval => ({
-  kind: 'versions',
   family,
   first: BigInt(first),
   last: BigInt(last)

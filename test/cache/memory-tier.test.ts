@@ -16,11 +16,11 @@ const entry = (body: string, change: Partial<EntryParts> = {}): Entry =>
 const long = 'x'.repeat(1000)
 
 const blockOf = (first: bigint, last: bigint, body: string, height = first): Entry =>
-  entry(body, { key: `json ${height}`, validity: { kind: 'versions', family: 'json', first, last } })
+  entry(body, { key: `json ${height}`, validity: { family: 'json', first, last } })
 
 /** A state response that is known to hold from one version to another. */
 const stateAt = (first: bigint, last = first, family = 'one', dependencies = [16n]): Entry =>
-  entry(family, { key: `${family} ${last}`, validity: { kind: 'versions', family, first, last }, dependencies })
+  entry(family, { key: `${family} ${last}`, validity: { family, first, last }, dependencies })
 
 /** Opens a memory tier that counts writes and evictions. */
 function opened (

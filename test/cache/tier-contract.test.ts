@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
-import { pageKeyOf, type EntryInterval } from '../../src/api/read.js'
+import { type EntryInterval } from '../../src/api/read.js'
 import { type StoredEntry } from '../../src/cache/entry-codec.js'
 import { type EntrySelector, type TierName } from '../../src/cache/tier.js'
 import { type DrivenTier, openDisk, openMemory, openRedis, type OpenTier, type Place } from '../support/driven-tiers.js'
@@ -15,23 +15,13 @@ const byKeys = (value: string, text = value): EntrySelector => ({
 })
 const blocks = '4.1 json blocks'
 const block = (height: number | bigint, first: bigint, last: bigint, family = blocks): StoredEntry =>
-  storedEntryOf(`${family} ${height}`, `${family} ${height}`, { validity: { kind: 'versions', family, first, last } })
+  storedEntryOf(`${family} ${height}`, `${family} ${height}`, { validity: { family, first, last } })
 const byVersion = (version: bigint, family = blocks): EntrySelector => ({ by: 'version', family, version })
 const byHeight = (height: number): EntrySelector => ({
   by: 'key',
   keys: { value: `${blocks} ${height}`, text: `${blocks} ${height}`, intervalFamily: blocks }
 })
-const events = (first: bigint, last: bigint, family = '4.1 json /v1/accounts/0x1/events/7'): EntryInterval => ({
-  kind: 'events',
-  family,
-  first,
-  last
-})
-const page = (interval: EntryInterval): StoredEntry =>
-  storedEntryOf(pageKeyOf(interval), `${interval.first} to ${interval.last}`, { validity: interval })
-const byEvents = (interval: EntryInterval): EntrySelector => ({ by: 'events', events: interval })
 const atVersion = (version: bigint): EntryInterval => ({
-  kind: 'versions',
   family: blocks,
   first: version,
   last: version
@@ -107,7 +97,7 @@ for (
         )
       )
       t.same(found, [undefined, '1', '1', '2', undefined, undefined, '4', '4', '4', undefined, undefined, '9'])
-      t.same((await tier.get(byVersion(15n)))?.validity, { kind: 'versions', family: blocks, first: 10n, last: 19n })
+      t.same((await tier.get(byVersion(15n)))?.validity, { family: blocks, first: 10n, last: 19n })
       t.equal((await tier.get(byHeight(4)))?.key, `${blocks} 4`)
       t.equal(await tier.get(byHeight(3)), undefined)
     })
@@ -137,7 +127,7 @@ for (
           const purged = at % chain.length
           const { first = 0n, last = 0n } = chain[purged] ?? {}
           const version = (first + last) / 2n
-          await tier.invalidate({ keys: [], intervals: [{ kind: 'versions', family, first: version, last: version }] })
+          await tier.invalidate({ keys: [], intervals: [{ family, first: version, last: version }] })
           await check(purged)
         }),
         10
@@ -183,66 +173,48 @@ for (
       t.same(await tier.places(), [])
     })
 
-    t.test('a page is found by exactly its events, and pages that overlap stand side by side', async t => {
-      const other = events(0n, 9n, '4.1 json /v1/accounts/0x1/events/8')
-      const tier = await opened(t, page(events(0n, 9n)), page(events(5n, 14n)), page(events(5n, 2000n)), page(other))
-      for (const interval of [events(0n, 9n), events(5n, 14n), events(5n, 2000n), other]) {
-        const found = await tier.get(byEvents(interval))
-        t.same([found?.key, found?.validity], [pageKeyOf(interval), interval])
-      }
-      for (const [first, last] of [[0n, 8n], [1n, 9n], [0n, 14n], [15n, 20n]] as const) {
-        t.equal(await tier.get(byEvents(events(first, last))), undefined)
-      }
-    })
-
     t.test('an entry lives as long as it was put for, and no longer', async t => {
       const tier = await opened(t)
       tier.put(storedEntryOf('long', 'x'), 60_000)
       tier.put(storedEntryOf('never', 'x'), 0)
       tier.put(storedEntryOf('short', 'x'), 20)
-      tier.put(page(events(0n, 9n)), 20)
       tier.put(block(1, 10n, 19n), 20)
       await tier.untilStored()
       t.equal(await tier.get(byKeys('never')), undefined)
-      for (const selector of [byKeys('short'), byEvents(events(0n, 9n)), byVersion(15n), byHeight(1)]) {
+      for (const selector of [byKeys('short'), byVersion(15n), byHeight(1)]) {
         await until(async () => await tier.get(selector) === undefined, 'the entry has expired')
       }
       t.ok(await tier.get(byKeys('long')))
     })
 
-    t.test('an invalidation removes entries by key, version and event, and nothing else', async t => {
+    t.test('an invalidation removes entries by key and by version, and nothing else', async t => {
       const tier = await opened(
         t,
         storedEntryOf('a', 'x'),
         storedEntryOf('b', 'x'),
         block(1, 10n, 19n),
-        block(2, 20n, 29n),
-        page(events(0n, 9n)),
-        page(events(5n, 14n)),
-        page(events(10n, 19n))
+        block(2, 20n, 29n)
       )
-      const intervals = [atVersion(15n), atVersion(77n), events(4n, 5n), events(highest, highest + 5n)]
+      const intervals = [atVersion(15n), atVersion(77n)]
       await tier.invalidate({ keys: ['a', 'never there'], intervals })
       for (
         const selector of [
           byKeys('a'),
           byVersion(10n),
-          byHeight(1),
-          byEvents(events(0n, 9n)),
-          byEvents(events(5n, 14n))
+          byHeight(1)
         ]
       ) t.equal(await tier.get(selector), undefined)
-      for (const selector of [byKeys('b'), byVersion(20n), byHeight(2), byEvents(events(10n, 19n))]) {
+      for (const selector of [byKeys('b'), byVersion(20n), byHeight(2)]) {
         t.ok(await tier.get(selector))
       }
     })
 
     t.test('an invalidation overtakes no put before it and stops no put after it', async t => {
       const tier = await opened(t)
-      const entries = [storedEntryOf('a', 'x'), block(1, 10n, 19n), page(events(0n, 9n))]
-      const selectors = [byKeys('a'), byVersion(15n), byEvents(events(0n, 9n))]
+      const entries = [storedEntryOf('a', 'x'), block(1, 10n, 19n)]
+      const selectors = [byKeys('a'), byVersion(15n)]
       for (const entry of entries) tier.put(entry)
-      await tier.invalidate({ keys: ['a'], intervals: [atVersion(19n), events(0n, 0n)] })
+      await tier.invalidate({ keys: ['a'], intervals: [atVersion(19n)] })
       await tier.untilStored()
       for (const selector of selectors) t.equal(await tier.get(selector), undefined)
       for (const entry of entries) tier.put(entry)
@@ -251,11 +223,10 @@ for (
     })
 
     t.test('an invalidation says if the tier had any of it', async t => {
-      const tier = await opened(t, storedEntryOf('a', 'x'), block(1, 10n, 19n), page(events(0n, 9n)))
+      const tier = await opened(t, storedEntryOf('a', 'x'), block(1, 10n, 19n))
       const whats = [
         { keys: ['a'], intervals: [] },
-        { keys: [], intervals: [atVersion(19n)] },
-        { keys: ['b'], intervals: [events(0n, 0n)] }
+        { keys: [], intervals: [atVersion(19n)] }
       ]
       for (const what of whats) t.equal(await tier.invalidate(what), true)
       for (const what of whats) t.equal(await tier.invalidate(what), false)
@@ -296,9 +267,9 @@ for (
     })
 
     t.test('losing or damaging any stored value or index is a miss at most, until the next put', async t => {
-      const entries = [storedEntryOf('a', 'x'), block(1, 1000n, 1500n), page(events(0n, 9n))]
-      const selectors = [byKeys('a'), byVersion(1200n), byHeight(1), byEvents(events(0n, 9n))]
-      const bodies = ['x', `${blocks} 1`, `${blocks} 1`, '0 to 9']
+      const entries = [storedEntryOf('a', 'x'), block(1, 1000n, 1500n)]
+      const selectors = [byKeys('a'), byVersion(1200n), byHeight(1)]
+      const bodies = ['x', `${blocks} 1`, `${blocks} 1`]
       const tier = await opened(t, ...entries)
       const harms = [
         async (place: Place) => {
@@ -336,11 +307,11 @@ for (
 
     t.test('closing finishes pending writes, so a tier that outlives the process has them', async t => {
       const tier = await opened(t)
-      for (const entry of [storedEntryOf('a', 'x'), block(1, 10n, 19n), page(events(0n, 9n))]) tier.put(entry)
+      for (const entry of [storedEntryOf('a', 'x'), block(1, 10n, 19n)]) tier.put(entry)
       await tier.close()
       const next = await tier.reopen()
       const outlives = name !== 'memory'
-      for (const selector of [byKeys('a'), byVersion(15n), byEvents(events(0n, 9n))]) {
+      for (const selector of [byKeys('a'), byVersion(15n)]) {
         t.equal(await next.get(selector) !== undefined, outlives)
       }
       if (!outlives) t.equal(await tier.get(byKeys('a')), undefined, 'and memory is free')

@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
 import { WriteQueue } from '../../src/cache/write-queue.js'
 import { Deferred } from '../../src/workers/deferred.js'
-import { startIdleMeter } from '../support/idle-meter.js'
+import { startIdleMeter } from '../support/until.js'
 import { until } from '../support/until.js'
 
 const mega = 1024 * 1024

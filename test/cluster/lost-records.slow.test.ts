@@ -1,0 +1,206 @@
+import { crc32 } from 'node:zlib'
+import t, { type Test } from 'tap'
+import { type Sandbox } from '#sandbox'
+import { cacheStatusHeader, memoryHitStatus, redisHitStatus, storedMissStatus } from '../support/cache-status.js'
+import { sendRequest } from '../support/client.js'
+import { startRedis } from '../support/redis-server.js'
+import { blockTarget, controlKey, startSandboxNode, untilWritten } from '../support/replicas.js'
+import { slowRedis } from '../support/tcp-gate.js'
+import { startCountingUpstream } from '../support/stub-upstream.js'
+import { until } from '../support/until.js'
+import { type TestVarve, varveAt } from '../support/varve.js'
+
+const token = 't0ken'
+const logKey = 'varve:1:purges 4'
+const modules = (account: number): string => `/v1/accounts/0x${account}/modules?ledger_version=500`
+
+async function replica (t: Test, upstream: Pick<Sandbox, 'url'>, url: string): Promise<TestVarve> {
+  return await varveAt(t, upstream.url, {
+    cache: { redis: { url, timeoutMs: 500 } },
+    admin: { listen: '127.0.0.1:0', token }
+  })
+}
+
+async function purge (varve: TestVarve, url: string): Promise<number> {
+  const headers = { authorization: `Bearer ${token}` }
+  return (await sendRequest(varve.adminUrl, '/purge', { method: 'POST', headers, body: JSON.stringify({ url }) }))
+    .status
+}
+
+/** Returns a value as replicas store it: with a checksum. */
+function sealed (value: unknown): string {
+  const text = JSON.stringify(value)
+  return `${crc32(text).toString(16)} ${text}`
+}
+
+const position = {
+  chainId: 4,
+  head: { version: '9n', timestampUsec: '9n', blockHeight: '9n' },
+  oldest: { version: '0n', blockHeight: '0n' }
+}
+const headBy = (family: string, change: object = {}): string =>
+  sealed({ anchors: [], head: { position: { ...position, ...change }, family } })
+/** Fields that no replica writes: damaged, of another shape, or under another name. */
+const malformed = {
+  g1: '',
+  g3: sealed({ anchors: [] }).slice(0, -1),
+  g4: sealed({ anchors: [] }).replace(/^\S+/, '0'),
+  g5: `${crc32('{').toString(16)} {`,
+  g6: sealed(null),
+  g7: sealed({ anchors: 'none' }),
+  g8: sealed({ anchors: [{ height: 5, hash: '0xab' }] }),
+  g9: sealed({ anchors: [{ height: '5n' }] }),
+  g10: sealed({ anchors: [null] }),
+  g11: sealed({ anchors: [], head: 'here' }),
+  g12: headBy('x-aptos-', { head: { ...position.head, version: 5 } }),
+  g13: headBy('a\r\nb: c-'),
+  g14: headBy('X-A-'),
+  g999999999999999: '{"anchors":[]}',
+  [`g${'9'.repeat(300)}`]: sealed({ anchors: [] }),
+  'g-1': sealed({ anchors: [] }),
+  g1e3: sealed({ anchors: [] }),
+  generation: sealed({ anchors: [] }),
+  rdead: 'garbage',
+  rold: sealed({ beat: '3', releases: [] }),
+  rodd: sealed({ beat: 3, releases: [7] }),
+  x: 'y'
+}
+
+t.test('hits stay hits through damage to control keys, and new replicas join the generation', async t => {
+  const redis = await startRedis(t)
+  const { client } = redis
+  const sandbox = await startSandboxNode(t)
+  const [a, b] = [await replica(t, sandbox, redis.url), await replica(t, sandbox, redis.url)]
+  // Uses a second generation, so that a fall back to the first one would show.
+  sandbox.faults.add({ kind: 'otherChain', blocks: 1500 })
+  sandbox.faults.add({ kind: 'reset', times: 1 })
+  for (let times = 0; times < 2; times++) await a.get(blockTarget(900))
+  for (let version = 1000; version < 1300; version += 20) await a.get(blockTarget(version))
+  const isBack = async (): Promise<boolean> =>
+    (await client.type(controlKey)) === 'hash' && (await client.hget(controlKey, 'g2'))?.includes('hash') === true
+  await until(isBack, 'the second generation is in Redis')
+  await until(() => b.log.some(({ generation }) => generation === 2), 'the other replica has the second generation')
+  const blocks = 'varve:1:4.2 json blocks ???'
+  await until(async () => (await client.keys(blocks)).length >= 15, 'all blocks are in Redis')
+  const upstream = (await client.keys('varve:1:upstream *'))[0] ?? ''
+  const replaceBy = async (put: () => Promise<unknown>): Promise<void> => {
+    await client.del(controlKey)
+    await put()
+  }
+  const strikes: Array<() => Promise<unknown>> = [
+    async () => await client.del(controlKey),
+    async () => await client.del(controlKey, upstream),
+    async () => await client.set(controlKey, 'garbage'),
+    async () => await replaceBy(async () => await client.lpush(controlKey, 'x')),
+    async () => await replaceBy(async () => await client.zadd(controlKey, 1, 'x')),
+    async () => await client.hset(controlKey, { ...malformed, g2: 'garbage' }),
+    async () => await client.set(upstream, sealed({ chainId: '4', generation: 3 })),
+    async () => await client.hset(upstream, { not: 'a text' }).catch(async () => await client.del(upstream)),
+    async () => await client.hdel(controlKey, 'g2')
+  ]
+  sandbox.requests.reset()
+  for (const [nth, strike] of strikes.entries()) {
+    await strike()
+    t.equal((await a.get(blockTarget(1000))).headers[cacheStatusHeader], memoryHitStatus)
+    const shared = await b.get(blockTarget(1000 + 20 * (nth + 1)))
+    t.equal(shared.headers[cacheStatusHeader], redisHitStatus, String(strike))
+    await until(isBack, String(strike))
+  }
+  t.equal(sandbox.requests.countFor('block_by_version'), 0)
+  const late = await replica(t, sandbox, redis.url)
+  t.equal((await late.get(blockTarget(1280))).headers[cacheStatusHeader], redisHitStatus)
+  await client.flushall()
+  for (const [varve, version] of [[a, 1000], [b, 1020]] as const) {
+    t.equal((await varve.get(blockTarget(version))).headers[cacheStatusHeader], memoryHitStatus)
+  }
+  await until(isBack, 'the generation is in Redis again')
+  for (const varve of [a, b]) t.equal(await varve.metric('varve_chain_resets_total'), 1)
+  t.same((await client.hkeys(controlKey)).filter(field => field.startsWith('g')), ['g2'], 'and no malformed field')
+})
+
+t.test('a lost or damaged log of purges is written again by the replicas that know it', async t => {
+  const [redis, upstream] = [await startRedis(t), await startCountingUpstream(t)]
+  const { client } = redis
+  const [a] = [await replica(t, upstream, redis.url), await replica(t, upstream, redis.url)]
+  const network = await slowRedis(t, redis)
+  network.isRejecting = true
+  const late = await replica(t, upstream, network.url)
+  const old = await Promise.all([1, 2, 3].map(async account => (await late.get(modules(account))).body))
+  for (const account of [1, 2, 3]) t.equal(await purge(a, modules(account)), 200)
+  const log = async (): Promise<string[]> => (await client.lrange(logKey, 0, -1)).sort()
+  const records = await log()
+  const second = await client.lindex(logKey, 1) ?? ''
+  const harms: Array<() => Promise<unknown>> = [
+    async () => await client.del(logKey),
+    async () => await client.set(logKey, 'another kind'),
+    ...['', 'nonsense', second.slice(0, -1), second.replace('json', 'jsno'), sealed({}), sealed({ id: 'a', keys: [7] })]
+      .map(text => async () => await client.lset(logKey, 1, text))
+  ]
+  for (const harm of harms) {
+    await harm()
+    await until(async () => {
+      const now = await log()
+      return records.every(record => now.includes(record))
+    }, String(harm))
+    await client.ltrim(logKey, 0, 7)
+  }
+  t.ok(await client.ttl(logKey) > 0)
+  network.isRejecting = false
+  for (const [at, body] of old.entries()) {
+    await until(async () => (await late.get(modules(at + 1))).body !== body, 'a replica that comes late applies them')
+  }
+  await client.call('ACL', 'SETUSER', 'blind', 'on', '>pw', '~*', '&*', '+@all', '-lrange')
+  const length = await client.llen(logKey)
+  const blind = await replica(t, upstream, `redis://blind:pw@${redis.host}`)
+  await blind.get(modules(9))
+  await until(async () => await blind.metric('varve_redis_up') === 1, 'the replica that may not read it runs')
+  t.equal(await client.llen(logKey), length, 'a log that cannot be read is not lost')
+})
+
+t.test('a replica that missed more purges than the log holds drops all it has and wants to write', async t => {
+  const [redis, upstream] = [await startRedis(t), await startCountingUpstream(t)]
+  const network = await slowRedis(t, redis)
+  const [a, b] = [await replica(t, upstream, redis.url), await replica(t, upstream, network.url)]
+  const { body: old } = await b.get(modules(0))
+  await untilWritten(b, 1)
+  network.isRejecting = true
+  network.dropConnections()
+  await until(async () => await b.metric('varve_redis_up') === 0, 'Redis is known to be down')
+  const { body: queued } = await b.get(modules(1))
+  t.equal((await b.get(modules(0))).headers[cacheStatusHeader], memoryHitStatus)
+  for (let account = 0; account < 300; account++) t.equal(await purge(a, modules(account)), 200)
+  t.equal(await redis.client.llen(logKey), 256)
+  network.isRejecting = false
+  await until(async () => (await b.get(modules(0))).body !== old, 'its memory is empty')
+  for (const varve of [a, b]) t.not((await varve.get(modules(1))).body, queued, 'nor is the old entry in Redis')
+  const { body } = await b.get(modules(2))
+  t.equal(await purge(a, modules(2)), 200)
+  await until(async () => (await b.get(modules(2))).body !== body, 'later purges apply again')
+  t.match(await b.get(modules(0)), { headers: { [cacheStatusHeader]: /hit/ } }, 'and nothing else')
+})
+
+t.test('purges that Redis missed are bounded, block its reads, and are delivered once it is back', async t => {
+  const [redis, upstream] = [await startRedis(t), await startCountingUpstream(t)]
+  const network = await slowRedis(t, redis)
+  const [a, b] = [await replica(t, upstream, network.url), await replica(t, upstream, redis.url)]
+  const { body: old } = await a.get(modules(0))
+  await untilWritten(a, 1)
+  t.equal((await b.get(modules(0))).headers[cacheStatusHeader], redisHitStatus)
+  const { body: kept } = await a.get(modules(300))
+  network.isRejecting = true
+  network.dropConnections()
+  await until(async () => await a.metric('varve_redis_up') === 0, 'Redis is known to be down')
+  for (let account = 0; account < 256; account++) t.equal(await purge(a, modules(account)), 202)
+  t.equal(await purge(a, modules(300)), 503)
+  t.match(
+    await a.get(modules(300)),
+    { body: kept, headers: { [cacheStatusHeader]: memoryHitStatus } },
+    'changes nothing'
+  )
+  t.equal((await a.get(modules(0))).headers[cacheStatusHeader], storedMissStatus)
+  network.isRejecting = false
+  await until(async () => (await b.get(modules(0))).body !== old, 'the others apply them')
+  await until(async () => await purge(a, modules(300)) === 200, 'and there is room again')
+  await until(async () => (await redis.client.keys('varve:1:4.1 *')).length > 0, 'entries are shared again')
+  for (const varve of [a, b]) t.not((await varve.get(modules(0))).body, old)
+})
