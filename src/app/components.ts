@@ -7,8 +7,9 @@ import { FreshCoalescer, Coalescer } from '../cache/coalescer.js'
 import { LastKnownEvents } from '../proxy/last-known-events.js'
 import { type TokenBuckets, LocalBuckets } from '../clients/token-buckets.js'
 import { cipherListOf } from '../config/ciphers.js'
+import { bytesPerMb } from '../config/units.js'
 import { inFlightMbOf } from '../config/in-flight-memory.js'
-import { type Config } from '../config/schema.js'
+import { type Config, type NamedUpstream } from '../config/schema.js'
 import { VersionWaits } from '../chain/version-waits.js'
 import { LowestRecentRequest } from '../proxy/lowest-recent-request.js'
 import { ChainChanges } from '../chain/chain-changes.js'
@@ -71,7 +72,6 @@ export interface Components {
   readonly certificate: Certificate | undefined
 }
 
-const bytesPerMb = 1024 * 1024
 const restoreChainAfterMs = 1000
 
 /** Parts that are loaded and opened only if they are configured. */
@@ -90,7 +90,7 @@ export interface DiskParts {
 /** Builds every part that serves a read. */
 export function buildComponents (
   config: Config,
-  sandboxUrl: string | undefined,
+  sandbox: NamedUpstream | undefined,
   log: Logger,
   metrics: Metrics,
   { prepareRedis, disk }: OptionalParts,
@@ -250,7 +250,7 @@ export function buildComponents (
     inFlight,
     cordons,
     probeTransportOf: hooks.probeTransportOf,
-    sandboxUrl
+    sandbox
   })
   metrics.registerGauges({
     tracker,
@@ -261,7 +261,7 @@ export function buildComponents (
     inFlight,
     redis: redisBackend?.link,
     version: versionOfProgram(),
-    isSandbox: sandboxUrl !== undefined,
+    isSandbox: sandbox !== undefined,
     certificate
   })
   return {

@@ -1,5 +1,5 @@
 import { pino, type Logger } from 'pino'
-import { SecretMasker } from '../config/secret-masker.js'
+import { SecretMasker } from '../config/secrets.js'
 import { type Config } from '../config/schema.js'
 import { type Io } from './io.js'
 import { logWriterOf } from './log-writer.js'

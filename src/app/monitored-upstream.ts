@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { isIP } from 'node:net'
-import { type Config } from '../config/schema.js'
+import { type Config, type NamedUpstream } from '../config/schema.js'
+import { bytesPerMb } from '../config/units.js'
 import { type Tracker } from '../chain/tracker.js'
 import { type ChainVerifier } from '../chain/chain-verifier.js'
 import { type Generations } from '../chain/generations.js'
@@ -34,17 +35,12 @@ export interface MonitoredUpstreamOptions {
   readonly probeTransportOf?: ((upstream: NamedUpstream) => Transport) | undefined
 }
 
-/** Configured upstream after a name was assigned. */
-export type NamedUpstream = Config['upstreams'][number] & { readonly name: string }
-
 /** Configured upstream with its health polling. */
 export interface MonitoredUpstream extends UpstreamPoll {
   readonly config: NamedUpstream
   /** Digest of its certificate files, which a renewal changes under the same paths. */
   readonly certificates: string
 }
-
-const bytesPerMb = 1024 * 1024
 
 /** Builds the client and the health polling of one upstream. */
 export function monitorUpstream (

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { type FastifyInstance } from 'fastify'
 import { type Logger } from 'pino'
 import { LocalBuckets } from '../clients/token-buckets.js'
-import { type Config } from '../config/schema.js'
+import { type Config, type NamedUpstream } from '../config/schema.js'
 import { keysNeedingRestart } from '../config/restart-keys.js'
 import { maskSecrets } from '../config/secrets.js'
 import { type Metrics } from '../metrics/metrics.js'
@@ -31,12 +31,12 @@ const now = (): number => performance.now()
 /** Serves with several processes on one shared listener; this process serves the admin listener for all of them. */
 export async function startMultiProcess (
   config: Config,
-  sandboxUrl: string | undefined,
+  sandbox: NamedUpstream | undefined,
   log: Logger,
   program: Program,
   metrics: Metrics
 ): Promise<Varve> {
-  const primary = new PrimaryProcess(config, sandboxUrl, log, program, metrics)
+  const primary = new PrimaryProcess(config, sandbox, log, program, metrics)
   try {
     const addresses = await primary.start(config)
     return {
@@ -57,7 +57,7 @@ export async function startMultiProcess (
 
 /** Admin listener, worker pool, and the state that all workers share. */
 class PrimaryProcess {
-  readonly #sandboxUrl: string | undefined
+  readonly #sandbox: NamedUpstream | undefined
   readonly #log: Logger
   readonly #metrics: Metrics
   readonly #current: CurrentConfig
@@ -75,8 +75,8 @@ class PrimaryProcess {
   #folder: PrimaryDiskFolder | undefined
   #isStopping = false
 
-  constructor (config: Config, sandboxUrl: string | undefined, log: Logger, program: Program, metrics: Metrics) {
-    this.#sandboxUrl = sandboxUrl
+  constructor (config: Config, sandbox: NamedUpstream | undefined, log: Logger, program: Program, metrics: Metrics) {
+    this.#sandbox = sandbox
     this.#log = log
     this.#metrics = metrics
     this.#recent = new MergedRecentCounts(() => performance.timeOrigin + now(), () => metrics.countsWithFaults)
@@ -176,7 +176,7 @@ class PrimaryProcess {
   }
 
   #addGroup (config: Config): WorkerGroup {
-    const group = new WorkerGroup(config, this.#sandboxUrl, {
+    const group = new WorkerGroup(config, this.#sandbox, {
       workerPool: this.#workerPool,
       metrics: this.#metrics,
       now,
@@ -276,7 +276,7 @@ class PrimaryProcess {
   }
 
   async #setCordoned (upstream: string, isCordoned: boolean): Promise<boolean> {
-    if (!namedUpstreamsOf(this.#current.value, this.#sandboxUrl).some(({ name }) => name === upstream)) return false
+    if (!namedUpstreamsOf(this.#current.value, this.#sandbox).some(({ name }) => name === upstream)) return false
     // Remembers first, so that a worker that starts meanwhile gets it.
     this.#cordons.set(upstream, isCordoned)
     const workers = this.#workerPool.all.filter(({ isListening }) => isListening)

@@ -1,10 +1,10 @@
 import { ParsedRequestCache } from '../cache/parsed-request-cache.js'
 import { type Config } from '../config/schema.js'
+import { bytesPerMb } from '../config/units.js'
 import { type ProxySettings } from '../proxy/proxy-context.js'
 import { type RequestVariantCache } from '../proxy/parsed-request.js'
 import { type KnownRequestCache } from '../http/known-request.js'
 
-const bytesPerMb = 1024 * 1024
 // Memory for parsed requests, as a share of the memory tier and in addition to it.
 const parsedRequestShare = 1 / 8
 const minParsedRequestBytes = 4 * bytesPerMb

@@ -1,6 +1,6 @@
 import { inspect } from 'node:util'
 import { type Logger } from 'pino'
-import { type SecretMasker } from '../config/secret-masker.js'
+import { type SecretMasker } from '../config/secrets.js'
 import { type Metrics } from '../metrics/metrics.js'
 import { withTimeout } from '../with-timeout.js'
 import { type ShutdownDeadlines } from '../workers/messages.js'

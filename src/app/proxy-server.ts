@@ -1,7 +1,8 @@
 import { hostname } from 'node:os'
 import { type Logger } from 'pino'
-import { SecretMasker } from '../config/secret-masker.js'
-import { type Config } from '../config/schema.js'
+import { SecretMasker } from '../config/secrets.js'
+import { bytesPerMb } from '../config/units.js'
+import { type Config, type NamedUpstream } from '../config/schema.js'
 import { type Metrics } from '../metrics/metrics.js'
 import { RecentCounts } from '../metrics/recent-counts.js'
 import { describeChainMismatch } from '../chain/describe-chain-mismatch.js'
@@ -61,19 +62,18 @@ export interface ProxyServer {
 const maxStartMs = 3000
 // Interval of connection checks and of recent counts.
 const tickMs = 1000
-const bytesPerMb = 1024 * 1024
 
 /** Builds the public listener and its parts without listening. */
 export async function buildProxyServer (
   config: Config,
-  sandboxUrl: string | undefined,
+  sandbox: NamedUpstream | undefined,
   log: Logger,
   metrics: Metrics,
   hooks: WorkerHooks = {}
 ): Promise<ProxyServer> {
   const components = buildComponents(
     config,
-    sandboxUrl,
+    sandbox,
     log,
     metrics,
     {
@@ -131,7 +131,7 @@ export async function buildProxyServer (
     }, loadTickMs).unref()
   ]
   const { version, docs } = programInfo()
-  const isSandbox = sandboxUrl !== undefined
+  const isSandbox = sandbox !== undefined
   const current = new CurrentConfig(config)
   const masker = new SecretMasker(config)
   const requestIds = new RequestIds()

@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto'
 import { type Logger } from 'pino'
 import { type Flags, type LoadedConfig, loadConfig } from '../config/load.js'
-import { type Config } from '../config/schema.js'
+import { type Config, type NamedUpstream, sandboxUpstream } from '../config/schema.js'
 import { socketPathOf } from '../config/value-checks.js'
 import { warningsOf } from '../config/warnings.js'
 import { Metrics } from '../metrics/metrics.js'
@@ -72,10 +72,10 @@ export async function startServing (
   // Once, before any worker listens: one worker could remove the socket of another.
   const socketPath = socketPathOf(config.listen)
   if (socketPath !== undefined) await removeStaleSocket(socketPath)
-  const start = async (sandboxUrl: string | undefined, started: Config = config): Promise<Varve> =>
+  const start = async (sandbox: NamedUpstream | undefined, started: Config = config): Promise<Varve> =>
     started.workers === 1
-      ? await startSingleProcess(started, sandboxUrl, log, metrics)
-      : await (await import('./multi-process.js')).startMultiProcess(started, sandboxUrl, log, program, metrics)
+      ? await startSingleProcess(started, sandbox, log, metrics)
+      : await (await import('./multi-process.js')).startMultiProcess(started, sandbox, log, program, metrics)
   if (!isSandbox) {
     return await startDnsDiscovery(
       config,
@@ -95,7 +95,7 @@ export async function startServing (
     'sandbox: serving made-up data of the embedded node, requested by --sandbox or VARVE_SANDBOX'
   )
   try {
-    const varve = await start(sandbox.url)
+    const varve = await start(sandboxUpstream(sandbox.url))
     return {
       ...varve,
       stop: async deadlines => {

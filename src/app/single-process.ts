@@ -1,5 +1,5 @@
 import { type Logger } from 'pino'
-import { type Config } from '../config/schema.js'
+import { type Config, type NamedUpstream } from '../config/schema.js'
 import { keysNeedingRestart } from '../config/restart-keys.js'
 import { maskSecrets } from '../config/secrets.js'
 import { type Metrics } from '../metrics/metrics.js'
@@ -25,11 +25,11 @@ export interface Varve {
 /** Serves from this process, without workers. */
 export async function startSingleProcess (
   config: Config,
-  sandboxUrl: string | undefined,
+  sandbox: NamedUpstream | undefined,
   log: Logger,
   metrics: Metrics
 ): Promise<Varve> {
-  const server = await buildProxyServer(config, sandboxUrl, log, metrics)
+  const server = await buildProxyServer(config, sandbox, log, metrics)
   const admin = adminApp({
     metrics,
     readiness: async () => readinessOf(server.statusSources),

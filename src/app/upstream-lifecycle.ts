@@ -1,12 +1,11 @@
 import { isDeepStrictEqual } from 'node:util'
-import { type Config } from '../config/schema.js'
+import { type Config, type NamedUpstream } from '../config/schema.js'
 import { Hedger, type HedgeMetrics } from '../upstreams/hedger.js'
 import { type HeadPollers } from '../upstreams/head-pollers.js'
 import { withTimeout } from '../with-timeout.js'
 import {
   type MonitoredUpstream,
   type MonitoredUpstreamOptions,
-  type NamedUpstream,
   digestCertificates,
   monitorUpstream
 } from './monitored-upstream.js'
@@ -19,7 +18,7 @@ const hedgeBurst = 10
 /** Parts that building an upstream needs. */
 export interface UpstreamLifecycleOptions extends MonitoredUpstreamOptions {
   readonly headPollers: HeadPollers
-  readonly sandboxUrl: string | undefined
+  readonly sandbox: NamedUpstream | undefined
   readonly metrics: MonitoredUpstreamOptions['metrics'] & HedgeMetrics
 }
 
@@ -62,7 +61,7 @@ export class UpstreamLifecycle {
   }
 
   #monitoredOf (config: Config): MonitoredUpstream[] {
-    return namedUpstreamsOf(config, this.#options.sandboxUrl).map(upstream =>
+    return namedUpstreamsOf(config, this.#options.sandbox).map(upstream =>
       this.#monitored.find(one =>
         isDeepStrictEqual(one.config, upstream) && one.certificates === digestCertificates(upstream)
       ) ??
@@ -92,25 +91,8 @@ export class UpstreamLifecycle {
 }
 
 /** Assigns names to configured upstreams; a sandbox replaces them all. */
-export function namedUpstreamsOf (config: Config, sandboxUrl: string | undefined): readonly NamedUpstream[] {
-  if (sandboxUrl === undefined) {
-    return config.upstreams.map((upstream, at) => ({ ...upstream, name: upstream.name ?? `node-${at + 1}` }))
-  }
-  return [{
-    name: 'sandbox',
-    url: sandboxUrl,
-    headers: {},
-    resolve: 'any',
-    timeoutMs: 5000,
-    maxConcurrent: 256,
-    requestsPerSecond: null,
-    caFile: null,
-    certFile: null,
-    keyFile: null,
-    ignoreCacheControl: false,
-    maxLagSeconds: 60,
-    priority: 0,
-    weight: 1,
-    proxy: false
-  }]
+export function namedUpstreamsOf ({ upstreams }: Config, sandbox: NamedUpstream | undefined): readonly NamedUpstream[] {
+  return sandbox === undefined
+    ? upstreams.map((upstream, at) => ({ ...upstream, name: upstream.name ?? `node-${at + 1}` }))
+    : [sandbox]
 }

@@ -1,18 +1,16 @@
 import { isDeepStrictEqual } from 'node:util'
-import { type Config } from '../config/schema.js'
+import { type Config, type NamedUpstream } from '../config/schema.js'
+import { bytesPerMb } from '../config/units.js'
 import { pollLimitsOf } from '../upstreams/polling-policy.js'
 import { SharedPoller } from '../upstreams/shared-poller.js'
 import { UpstreamClient, type UpstreamMetrics } from '../upstreams/upstream-client.js'
 import { type ChainResetCount, type FolderState } from '../workers/messages.js'
 import { type WorkerPool, type WorkerPoolOptions } from '../workers/worker-pool.js'
 import { type CrossWorkerMessage, type WorkerHandle } from '../workers/worker-handle.js'
-import { type NamedUpstream, withFixedAddress } from './monitored-upstream.js'
+import { withFixedAddress } from './monitored-upstream.js'
 import { namedUpstreamsOf } from './upstream-lifecycle.js'
 import { inFlightMbOf } from '../config/in-flight-memory.js'
 import { workerUpstreamLimitsOf } from '../config/worker-upstream-limits.js'
-
-// Memory is counted in whole bytes.
-const bytesPerMb = 1024 * 1024
 
 // Responses to polls are small.
 const maxPollBytes = 65_536
@@ -37,15 +35,15 @@ export class WorkerGroup implements WorkerPoolOptions {
   readonly poller: SharedPoller
   #config: Config
   #polled: ReadonlyArray<{ readonly upstream: NamedUpstream, readonly client: UpstreamClient }> = []
-  readonly #sandboxUrl: string | undefined
+  readonly #sandbox: NamedUpstream | undefined
   readonly #shared: SharedParts
   #tailReader: WorkerHandle | undefined
 
-  constructor (config: Config, sandboxUrl: string | undefined, shared: SharedParts) {
+  constructor (config: Config, sandbox: NamedUpstream | undefined, shared: SharedParts) {
     const { workerPool, now } = shared
     this.count = config.workers
     this.#config = config
-    this.#sandboxUrl = sandboxUrl
+    this.#sandbox = sandbox
     this.#shared = shared
     this.poller = new SharedPoller(this.#clientsOf(config), now, (upstream, target, result) => {
       workerPool.broadcast(this, { kind: 'poll_result', upstream, target, result })
@@ -62,7 +60,7 @@ export class WorkerGroup implements WorkerPoolOptions {
   // Keeps the client of an unchanged upstream, whose polls in flight count.
   #clientsOf (config: Config): UpstreamClient[] {
     const { metrics, now } = this.#shared
-    this.#polled = namedUpstreamsOf(config, this.#sandboxUrl).map(upstream =>
+    this.#polled = namedUpstreamsOf(config, this.#sandbox).map(upstream =>
       this.#polled.find(one => isDeepStrictEqual(one.upstream, upstream)) ?? {
         upstream,
         client: new UpstreamClient({
@@ -81,7 +79,7 @@ export class WorkerGroup implements WorkerPoolOptions {
     return {
       kind: 'start',
       config,
-      sandboxUrl: this.#sandboxUrl,
+      sandbox: this.#sandbox,
       resetCount: this.#shared.resetCount(),
       cordoned: this.#shared.cordoned(),
       folder: this.#shared.folder()

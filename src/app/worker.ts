@@ -139,12 +139,12 @@ export class PrimaryChannel {
 
   /** Serves until a `stop` message. */
   async serve (
-    { config, sandboxUrl, resetCount, cordoned }: StartMessage,
+    { config, sandbox, resetCount, cordoned }: StartMessage,
     log: Logger,
     metrics: Metrics = new Metrics()
   ): Promise<void> {
     this.#resetCount = resetCount
-    const server = await buildProxyServer(config, sandboxUrl, log, metrics, {
+    const server = await buildProxyServer(config, sandbox, log, metrics, {
       probeTransportOf: upstream => this.#probes.transportTo(upstream),
       buckets: this.#buckets,
       cordoned,

@@ -1,6 +1,9 @@
 const second = 1000
 const kb = 1024
 
+/** Bytes of an MB in each key of the configuration. */
+export const bytesPerMb = kb ** 2
+
 const milliseconds: Readonly<Record<string, number>> = {
   ms: 1,
   s: second,

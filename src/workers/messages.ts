@@ -1,6 +1,6 @@
 import { type ClientRateLimit } from '../clients/token-buckets.js'
 import { type DiskChange, type DiskGeneration } from '../cluster/disk-generations.js'
-import { type Config } from '../config/schema.js'
+import { type Config, type NamedUpstream } from '../config/schema.js'
 import { type TailDemand, type FollowEvent } from '../follow/follow-message.js'
 import { type ResponsePosition } from '../api/position.js'
 import { type PollResult } from '../upstreams/shared-poller.js'
@@ -60,7 +60,7 @@ export type ToWorker =
   | {
     readonly kind: 'start',
     readonly config: Config,
-    readonly sandboxUrl: string | undefined,
+    readonly sandbox: NamedUpstream | undefined,
     readonly resetCount: ChainResetCount,
     readonly cordoned: readonly string[],
     readonly folder: FolderState | undefined

@@ -50,7 +50,7 @@ async function worker (
     })
   })
   const config = configSchema.parse({ listen, upstreams: [{ name: 'node', url: nodeUrl }], head: { pollMs: 600_000 } })
-  line.onMessage({ kind: 'start', config, sandboxUrl: undefined, resetCount: 3, cordoned: [], folder: undefined })
+  line.onMessage({ kind: 'start', config, sandbox: undefined, resetCount: 3, cordoned: [], folder: undefined })
   const ended = line.serve(await line.started, pino({ level: 'silent' }))
   t.teardown(async () => {
     line.onMessage({ kind: 'stop', deadlines: { drainMs: 0 } })

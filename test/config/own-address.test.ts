@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import t from 'tap'
-import { ownAddressMistakes } from '../../src/config/own-address.js'
+import { ownAddressMistakes } from '../../src/config/start-checks.js'
 import { configSchema } from '../../src/config/schema.js'
 import { runCommand } from '../cli/command.js'
 

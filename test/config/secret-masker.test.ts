@@ -1,5 +1,5 @@
 import t from 'tap'
-import { SecretMasker } from '../../src/config/secret-masker.js'
+import { SecretMasker } from '../../src/config/secrets.js'
 import { configSchema } from '../../src/config/schema.js'
 
 const config = configSchema.parse({
