@@ -24,6 +24,18 @@ t.test('every help ends with examples, and varve accepts each of them', async t 
   }
 })
 
+t.test('varve help COMMAND prints what the command does and its flags, as --help and -h do', async t => {
+  for (const command of commands) {
+    const out = helpOf(command)
+    t.ok(out.startsWith(`varve ${command.name}: `), command.name)
+    for (const { name } of command.flags) t.ok(out.includes(`--${name}`), `${command.name} --${name}`)
+    for (const argv of [['help', command.name], [command.name, '-h']]) {
+      t.same(await runCommand(t, argv), { code: 0, out, err: '' }, argv.join(' '))
+    }
+  }
+  for (const word of ['help', '--help', '-h']) t.match(await runCommand(t, [word]), { code: 0, out: helpOfVarve() })
+})
+
 t.test('varve --version prints the release', async t => {
   const { version } = JSON.parse(readFileSync(join(import.meta.dirname, '../../package.json'), 'utf8')) as {
     version: string

@@ -1,7 +1,6 @@
 import { join } from 'node:path'
 import t from 'tap'
 import { loadConfig } from '../../src/config/load.js'
-import { nearestOf } from '../../src/config/nearest-name.js'
 import { knownVariables } from '../../src/config/environment-variables.js'
 import { runCommand } from '../cli/command.js'
 
@@ -33,32 +32,6 @@ t.test('every unknown variable is a separate mistake, even an empty one', async 
     t.match(result.err, `\n  ${name}: unknown environment variable; the nearest known name is VARVE_`)
   }
   t.notMatch(result.err, /s3cret/)
-})
-
-t.test('the nearest name has the fewest inserted, deleted, replaced or swapped characters', async t => {
-  const nearest = (text: string): string => nearestOf(text, knownVariables)
-  t.same(
-    [
-      'VARVE_UPSTREM',
-      'VARVE_UPSTREAMS',
-      'VARVE_LISTNE',
-      'VARVE_LOGLEVEL',
-      'VARVE_WORKER',
-      'VARVE_ADMN',
-      'VARVE_SANDOBX',
-      'VARVE_CONFIG_FILE'
-    ].map(nearest),
-    [
-      'VARVE_UPSTREAM',
-      'VARVE_UPSTREAM',
-      'VARVE_LISTEN',
-      'VARVE_LOG_LEVEL',
-      'VARVE_WORKERS',
-      'VARVE_ADMIN',
-      'VARVE_SANDBOX',
-      'VARVE_CONFIG'
-    ]
-  )
 })
 
 t.test('variables that Kubernetes sets for Services named varve or varve-* are accepted', async t => {

@@ -7,7 +7,6 @@ import { keysNeedingRestart } from '../../src/config/restart-keys.js'
 import { type Environment, type Flags, type LoadedConfig, loadConfig } from '../../src/config/load.js'
 import { ConfigError, type Mistake, mistakeText } from '../../src/config/config-error.js'
 import { type Config, configSchema } from '../../src/config/schema.js'
-import { maskSecrets } from '../../src/config/secrets.js'
 import { workerConfigOf } from '../../src/app/worker-group.js'
 
 // Published keys with their defaults, and one upstream: renaming a key breaks operators' files.
@@ -239,17 +238,6 @@ upstreams: [{ url: "http://\${HOST}:1/\${TOKEN}", headers: { authorization: "Bea
   )
 })
 
-t.test('an unset ${NAME} is reported with its key and name', async t => { // eslint-disable-line no-template-curly-in-string
-  const text = 'workers: $' + '{NO_WORKERS}\nupstreams: [{ url: "http://h", headers: { authorization: "$' + '{NO_A} $' +
-    '{NO_B}" } }]\n'
-  const [inUpstreams, path] = [{ line: 2, column: 58 }, 'upstreams.0.headers.authorization']
-  t.same(mistakesOf(() => load(t, text)), [
-    { path: 'workers', message: 'the environment variable NO_WORKERS is not set', place: { line: 1, column: 10 } },
-    { path, message: 'the environment variable NO_A is not set', place: inUpstreams },
-    { path, message: 'the environment variable NO_B is not set', place: inUpstreams }
-  ])
-})
-
 t.test('a file that is not a configuration is reported with its name', async t => {
   const dir = t.testdir({
     'list.yaml': '- listen: h:1\n',
@@ -281,37 +269,6 @@ t.test('a file that is not a configuration is reported with its name', async t =
   t.match(mistakesOf(() => loadConfig({ VARVE_CONFIG: join(dir, 'missing.yaml') }, {})), [{
     path: join(dir, 'missing.yaml')
   }])
-})
-
-t.test('printed settings mask tokens, keys, headers, credentials and paths of upstream URLs', async t => {
-  const { config } = load(
-    t,
-    `
-admin: { token: s3cret }
-upstreams:
-  - { url: https://h:444/s3cret/, headers: { authorization: Bearer s3cret, x-other: s3cret, s3cret: x } }
-  - { name: plain, url: "http://h:80" }
-clients: { required: true, keys: [{ name: shown, key: s3cret, requestsPerSecond: 5 }] }
-cache: { redis: { url: "rediss://s3cret:s3cret@h:6380/2", password: s3cret } }
-`
-  )
-  const masked = maskSecrets(config)
-  t.notMatch(JSON.stringify(masked), /s3cret/)
-  t.match(masked, {
-    admin: { listen: '127.0.0.1:9464', token: '***' },
-    upstreams: [{
-      url: 'https://h:444/***',
-      headers: { authorization: '***', 'x-other': '***', '*** (header 3)': '***' }
-    }, { name: 'plain', url: 'http://h/' }],
-    clients: { required: true, keys: [{ name: 'shown', key: '***', requestsPerSecond: 5 }] },
-    cache: { redis: { url: 'rediss://***:***@h:6380/2', password: '***', sentinel: { password: null } } }
-  })
-  t.match(config.admin.token, 's3cret', 'the settings themselves stay unmasked')
-  t.equal(maskSecrets(loadConfig({ VARVE_REDIS: 'redis://h:1' }, {}).config).cache.redis.url, 'redis://h:1')
-  t.equal(
-    maskSecrets(loadConfig({ VARVE_REDIS: 'redis://:s3cret@h:1' }, {}).config).cache.redis.url,
-    'redis://:***@h:1'
-  )
 })
 
 t.test('each worker gets its share of limits, and workers and polls together stay within them', async t => {
@@ -364,24 +321,4 @@ t.test('changed keys that need a restart are listed', async t => {
     ),
     ['listen', 'admin.listen', 'workers', 'chainId', 'head', 'cache']
   )
-})
-
-t.test('YAML errors are all reported with line and column, without text from the file', async t => {
-  const config = join(t.testdir({}), 'v.yaml')
-  const texts: [string, string[]][] = [
-    ['admin: { token: s3cret }\nadmin: 5\nworkers: 1\nworkers: 2\n', [
-      `${config}:2:1: Map keys must be unique`,
-      `${config}:4:1: Map keys must be unique`
-    ]],
-    ['admin: { token: s3cret, token: s3cret }\n', [`${config}:1:25: Map keys must be unique`]],
-    ['admin:\n  token: "s3cret\n', [`${config}:3:1: Missing closing "quote`]],
-    ['admin: { token: *s3cret }\n', [`${config}: Unresolved alias (the anchor must be set before the alias)`]],
-    ['admin: { token: !s3cret s3cret }\n', [
-      `${config}:1:17: unknown tag; a value that begins with ! needs quotes`
-    ]]
-  ]
-  for (const [text, mistakes] of texts) {
-    writeFileSync(config, text)
-    t.same(mistakesOf(() => loadConfig({}, { config })).map(mistake => mistakeText(mistake, config)), mistakes)
-  }
 })

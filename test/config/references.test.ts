@@ -105,14 +105,6 @@ t.test('an empty secret is rejected, from the environment, a file, or the text i
   }
 })
 
-t.test('a setting that is not a secret may be an empty variable, which means null', async t => {
-  const config = join(
-    t.testdir({ 'v.yaml': `chainId: ${braced('CHAIN')}\nupstreams: [{ url: "http://h" }]\n` }),
-    'v.yaml'
-  )
-  t.equal(loadConfig({ CHAIN: '' }, { config }).config.chainId, null)
-})
-
 t.test('an unquoted reference in a YAML map or list is one mistake with its place and a fix', async t => {
   const message = `a value with ${braced('NAME')} or ${
     braced('file:PATH')
@@ -136,59 +128,3 @@ t.test('an unquoted reference in a YAML map or list is one mistake with its plac
     }, text)
   }
 })
-
-t.test('a reference in a flag or a variable is rejected, since only files replace references', async t => {
-  const url = `https://gateway.example/${braced('NODE_KEY')}`
-  const message = 'expected no $' +
-    '{: references work only in the configuration file; give the value itself, or set the key in a file'
-  t.match(await runCommand(t, ['check'], { VARVE_UPSTREAM: url }), {
-    code: 2,
-    err: `\n  upstreams (from VARVE_UPSTREAM): ${message}\n`
-  })
-  t.match(await runCommand(t, ['serve', '--upstream', 'http://h', '--upstream', url]), {
-    code: 2,
-    err: `\n  upstreams (from --upstream): ${message}\n`
-  })
-  t.match(await runCommand(t, ['check'], { VARVE_REDIS: `redis://:${braced('PASSWORD')}@h` }), {
-    code: 2,
-    err: `\n  cache.redis.url (from VARVE_REDIS): ${message}\n`
-  })
-})
-
-t.test(
-  'two upstreams with equal URLs need different headers',
-  async t => {
-    const dir = t.testdir({})
-    const config = join(dir, 'v.yaml')
-    const check = async (upstreams: string): Promise<string> => {
-      writeFileSync(config, `upstreams: [${upstreams}]\n`)
-      return (await runCommand(t, ['check', config])).err.replace(/:1:\d+: /, ':1:N: ')
-    }
-    const twice = (at: number, first: number): string =>
-      `varve: the configuration in ${config} has a mistake:\n  ${config}:1:N: upstreams.${at}.url: expected another ` +
-      `URL, or other headers, than those of upstreams.${first}: remove one of the two\n`
-    t.equal(
-      await check('{ name: a, url: "http://h:80/x" }, { url: "http://i" }, { name: b, url: "http://H/x/" }'),
-      twice(2, 0)
-    )
-    t.equal(
-      await check('{ url: "http://h", headers: { A: x, b: y } }, { url: "http://h", headers: { B: y, a: x } }'),
-      twice(1, 0)
-    )
-    t.equal(
-      await check(
-        '{ url: "http://h", headers: { a: x } }, { url: "http://h", headers: { a: y } }, { url: "http://h" ' +
-          '}, { url: "http://h/x" }, { url: "https://h" }'
-      ),
-      ''
-    )
-    t.match(await runCommand(t, ['serve', '--upstream', 'http://h', '--upstream', 'http://h/']), {
-      code: 2,
-      err: /^ {2}upstreams\.1\.url \(from --upstream\): expected another URL/m
-    })
-    t.match(await runCommand(t, ['check'], { VARVE_UPSTREAM: 'http://h,http://h' }), {
-      code: 2,
-      err: /^ {2}upstreams\.1\.url \(from VARVE_UPSTREAM\): expected another URL/m
-    })
-  }
-)

@@ -11,7 +11,7 @@ import { type Io } from '../../src/app/io.js'
 import { type Environment, type Flags, loadConfig } from '../../src/config/load.js'
 import { ConfigError } from '../../src/config/config-error.js'
 import { type Config, configSchema } from '../../src/config/schema.js'
-import { isNameLike, maskSecrets } from '../../src/config/secrets.js'
+import { maskSecrets } from '../../src/config/secrets.js'
 import { check, seedTitle } from '../support/properties.js'
 
 const reference = (inside: string): string => `\${${inside}}`
@@ -68,18 +68,13 @@ const wraps: ReadonlyArray<(secret: string) => string> = [
   text => `redis://:${text}@h:1`,
   text => `redis://u:1/${text}@h`,
   text => `http://${text}:${text}@h`,
-  text => `http://u:1/${text}@h`,
   text => `https://h/${text}?key=${text}#${text}`,
   text => `${text}@h:6379`,
-  text => `u:${text}@h:6379`,
   text => `${text}:`,
-  text => `: ${text}`,
   text => `${text}\n${text}`,
   text => `${text}\0`,
   text => `"${text}`,
-  text => `'${text}`,
   text => `{${text}}`,
-  text => `[ ${text}`,
   text => `{{ ${text} }}`,
   text => `*${text}`,
   text => `&${text} ${text}`,
@@ -87,29 +82,21 @@ const wraps: ReadonlyArray<(secret: string) => string> = [
   text => `!<${text}> 1`,
   text => `%${text}`,
   text => `\n%${text} 1\n`,
-  text => `\n%TAG ${text} ${text}\n---\n`,
   text => `\n%YAML ${text}\n---\n`,
   text => `@${text}`,
-  text => `\`${text}`,
   text => `|${text}`,
   text => `>-${text}\n ${text}`,
-  text => `? ${text}`,
   text => `? {${text}: 1}\n: 2\n`,
-  text => `- ${text}`,
   text => `"\\${text}"`,
   text => `<<: ${text}`,
-  text => `\t${text}`,
   text => `--- ${text}\n`,
   text => `${text} # ${text}`,
-  text => `# ${text}`,
   text => `-----BEGIN PRIVATE KEY-----\n${text}\n-----END PRIVATE KEY-----\n`,
   text => `${text}é`,
-  text => `${text} ${text}`,
   text => `0x${text}`,
   text => `$${text}`,
   text => `$\{${text}-}`,
   text => `$\{file:/nowhere/x}${text}`,
-  text => `$\{file:}${text}`,
   text => `$\{NO_SUCH}${text}`
 ]
 const wrapped = fc.tuple(secret, fc.constantFrom(...wraps)).map(([text, wrap]) => ({ text, given: wrap(text) }))
@@ -288,6 +275,7 @@ t.test('a file reference is replaced by the file without its last line break, ag
     digits: '0012',
     nil: 'null',
     bom: '\ufeffthird\n',
+    url: 'http://h',
     ref: 'a $' + '{file:/nowhere} b $' + '{HOME}'
   })
   symlinkSync(join(dir, 'one'), join(dir, 'link'))
@@ -299,31 +287,19 @@ t.test('a file reference is replaced by the file without its last line break, ag
       headers: { a: `Bearer ${from('windows')}, ${from('one')} ${reference('X')}`, b: from('bom'), c: from('ref') }
     }],
     cache: { redis: { url: 'redis://h', username: from('nil'), password: from('lines') } },
-    clients: { keys: [{ name: 'n', key: from('digits') }] }
+    clients: { keys: [{ name: 'n', key: from('digits') }] },
+    tracing: { otlpUrl: reference(`file:${relative(process.cwd(), join(dir, 'url'))}`) }
   })
   const load = (): Config => loadConfig({ X: 'x' }, { config }).config
   t.match(load(), {
     admin: { token: 'first' },
     upstreams: [{ headers: { a: 'Bearer second, first x', b: 'third', c: 'a $' + '{file:/nowhere} b $' + '{HOME}' } }],
     cache: { redis: { username: 'null', password: 'a\nb\n' } },
-    clients: { keys: [{ key: '0012' }] }
+    clients: { keys: [{ key: '0012' }] },
+    tracing: { otlpUrl: 'http://h' }
   }, 'replaced text stays text and is not expanded again')
   writeFileSync(join(dir, 'one'), 'rotated')
   t.equal(load().admin.token, 'rotated')
-})
-
-t.test('a path in a file reference is relative to the working directory', async t => {
-  const dir = t.testdir({ secret: 'found' })
-  const config = written(dir, { admin: { token: reference(`file:${relative(process.cwd(), join(dir, 'secret'))}`) } })
-  t.equal(loadConfig({}, { config }).config.admin.token, 'found')
-})
-
-t.test('a file reference gives a text, so it is rejected where a number belongs', async t => {
-  const dir = t.testdir({ n: '7' })
-  t.match(
-    errorOf({}, { config: written(dir, { workers: reference(`file:${join(dir, 'n')}`) }) }),
-    /^workers: expected a number, got a text; for example workers: 1\n/
-  )
 })
 
 t.test('an unusable referenced file is reported with key and path, without its content', async t => {
@@ -355,18 +331,13 @@ t.test('an unusable referenced file is reported with key and path, without its c
       .token?.length,
     65_536
   )
-  t.match(
-    errorOf({}, { config: written(dir, { admin: { token: '$' + '{file:/run/x' } }) }),
-    /^admin\.token: expected a } after \$\{file:\n/
-  )
-  t.match(
-    errorOf({}, { config: written(dir, { admin: { token: reference('file:') } }) }),
-    /^admin\.token: expected the path of a file after \$\{file:\n/
-  )
-  t.match(
-    errorOf({}, { config: written(dir, { admin: { token: reference('file:a\0b') } }) }),
-    /^admin\.token: the file "a\\u0000b" cannot be read \(ERR_INVALID_ARG_VALUE\)\n/
-  )
+  for (
+    const [token, message] of [
+      ['$' + '{file:/run/x', 'expected a } after $' + '{file:'],
+      [reference('file:'), 'expected the path of a file after $' + '{file:'],
+      [reference('file:a\0b'), 'the file "a\\u0000b" cannot be read (ERR_INVALID_ARG_VALUE)']
+    ] as const
+  ) t.equal(errorOf({}, { config: written(dir, { admin: { token } }) })?.split('\n')[0], `admin.token: ${message}`)
 })
 
 t.test('settings from files are masked anywhere, and settings overridden by flags do not matter', async t => {
@@ -388,60 +359,6 @@ t.test('settings from files are masked anywhere, and settings overridden by flag
   )
 })
 
-t.test('a host with credentials is rejected, and so is a URL with a slash in its password', async t => {
-  const dir = t.testdir({})
-  for (
-    const redis of [
-      '{ cluster: ["s3cret@h:6379"] }',
-      '{ sentinel: { name: m, hosts: ["s3cret@h:6379"] } }',
-      '{ url: "redis://u:1/s3cret@h" }',
-      '{ url: "redis://h/s3cret" }'
-    ]
-  ) {
-    const mistake = errorOf({}, { config: written(dir, `cache: { redis: ${redis} }`) })
-    t.match(mistake, /^cache\.redis\./, redis)
-    t.notMatch(mistake, /s3cret/)
-  }
-  for (const listen of ['s3cret@h:1', 'h:1:2', '*:1']) {
-    t.match(errorOf({}, { listen }), /^listen \(from --listen\): expected HOST:PORT/)
-  }
-  for (const listen of ['h:1', 'my_host.local-1:0', 'münchen.example:1', '[::1]:2', '127.0.0.1:65535']) {
-    t.equal(loadConfig({}, { listen }).config.listen, listen)
-  }
-})
-
-t.test('client names and keys are unique, keys fit a header, and required: true needs a key', async t => {
-  const dir = t.testdir({})
-  const mistakesOf = (clients: string): string =>
-    errorOf({}, { config: written(dir, `clients: ${clients}`) })?.split('\n').slice(0, -1).join('; ') ?? 'nothing'
-  const key = 'expected a key of printable ASCII without blanks'
-  t.equal(
-    mistakesOf('{ keys: [{ name: a, key: k }, { name: b, key: l }, { name: a, key: k }, 5, { name: 5 }] }').split('; ')
-      .filter(line => /^clients\.keys\.\d\./.test(line) && line.includes('unique')).join('; '),
-    'clients.keys.2.name: expected a unique name, but clients.keys.0 has the same one; ' +
-      'clients.keys.2.key: expected a unique key, but clients.keys.0 has the same one'
-  )
-  t.equal(mistakesOf('{ required: true }'), 'clients.keys: expected at least one key, because required is true')
-  t.equal(
-    mistakesOf('{ required: true, keys: [] }'),
-    'clients.keys: expected at least one key, because required is true'
-  )
-  for (const text of ['', ' ', 'a b', 'a\\tb', 'é', 'a\\n', '\\x7f']) {
-    t.equal(mistakesOf(`{ keys: [{ name: a, key: "${text}" }] }`), `clients.keys.0.key: ${key}`, text)
-  }
-  t.equal(mistakesOf('{ required: true, keys: [{ name: a, key: "!k~" }] }'), 'nothing')
-  t.equal(mistakesOf('{ required: false, keys: [] }'), 'nothing')
-})
-
-t.test('words like keys and headers count as names, and texts that may be secrets do not', async t => {
-  for (const name of ['authorization', 'x-api-key', 'requestsPerSecond', '__proto__', 'keep_alive']) {
-    t.ok(isNameLike(name), name)
-  }
-  for (const name of ['', 's3cret', 'Bearer x', 'a.b', 'x'.repeat(21), 'a-b-c-d-e-f', 'http://h', '0']) {
-    t.notOk(isNameLike(name), name)
-  }
-})
-
 t.test('YAML beyond texts, numbers, lists and maps is rejected, without text from the file', async t => {
   const dir = t.testdir({})
   const cases: ReadonlyArray<[string, RegExp]> = [
@@ -457,7 +374,10 @@ t.test('YAML beyond texts, numbers, lists and maps is rejected, without text fro
     ['%s3cret x\n---\nworkers: 1', /^unknown directive; a value that begins with % needs quotes$/],
     [`${'x'.repeat(1100)}s3cret: 1`, /a key is longer than 1,024 characters$/],
     ['admin: { token: @s3cret }', /a value that begins with this character needs quotes$/],
-    ['admin: |s3cret', /Block scalar header includes extra characters$/]
+    ['admin: |s3cret', /Block scalar header includes extra characters$/],
+    ['admin:\n  token: "s3cret\n', /Missing closing "quote$/],
+    ['admin: { token: *s3cret }', /Unresolved alias/],
+    ['admin: { token: s3cret, token: s3cret }', /Map keys must be unique$/]
   ]
   for (const [text, expected] of cases) {
     const [firstLine = ''] = errorOf({}, { config: written(dir, text) })?.split('\n') ?? []
