@@ -55,7 +55,11 @@ export function contentTypeOf (response: UpstreamResponse): string {
  * use either.
  */
 export function mediaTypeOf (response: UpstreamResponse): string {
-  const text = contentTypeOf(response)
+  return mediaTypeIn(contentTypeOf(response))
+}
+
+/** Returns the media type in the text of a Content-Type, as `mediaTypeOf` does. */
+export function mediaTypeIn (text: string): string {
   return text.includes(',') ? '' : text.split(';', 1).join('').trim().toLowerCase()
 }
 

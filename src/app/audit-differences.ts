@@ -71,12 +71,13 @@ async function invalidate (
 
 function logDifference (
   log: Logger,
-  { result, reads: [read], part, upstream, cached, fetched }: AuditDifference
+  { result, reads: [read], part, cause, upstream, cached, fetched }: AuditDifference
 ): void {
   const fields = {
     ...(read !== undefined && describeRead(read)),
     upstream,
     part,
+    ...(cause !== undefined && { cause }),
     cached: digestOf(cached),
     fetched: digestOf(fetched)
   }

@@ -1,5 +1,6 @@
 import { type ChainGeneration } from '../chain/tracker.js'
 import { type Read } from '../api/read.js'
+import { type HarmlessCause } from '../api/response-difference.js'
 
 /** Results of an audit; `rendering` is a difference that a release or upstream setting explains. */
 export const auditResults = ['equal', 'different', 'rendering', 'unavailable'] as const
@@ -15,6 +16,8 @@ export interface AuditDifference {
   readonly chain: ChainGeneration
   /** Part of the response that differs. */
   readonly part: string
+  /** Cause by which both responses can be right; undefined if the cached one is wrong. */
+  readonly cause: HarmlessCause | undefined
   readonly upstream: string
   readonly cached: Buffer
   readonly fetched: Buffer

@@ -1,15 +1,15 @@
 import { type Entry, computeEtag } from '../cache/entry.js'
 import { findCorruptCoding } from '../cache/compressor.js'
 import { type BackgroundResponse } from '../upstreams/ranking.js'
-import { contentTypeOf, mediaTypeOf, reportsPruned } from '../api/upstream-response.js'
+import { contentTypeOf, reportsPruned } from '../api/upstream-response.js'
 import { type Coding } from '../api/accept-encoding.js'
 import { type Position } from '../api/position.js'
-import { isExplainedByRendering, type RenderedBody } from '../api/rendering-difference.js'
+import { differenceOf, type ResponseDifference } from '../api/response-difference.js'
 import { judge, impossibleReason } from '../api/store-verdict.js'
 import { atVersion, classOf, isRenderedByRelease, type Read } from '../api/read.js'
 import { type AuditResult } from './audit-sampler.js'
 import { upstreamRequestOf } from './fetch.js'
-import { readCursorHeader, readCursorAndGas } from './cursor-and-gas-headers.js'
+import { readCursorAndGas, readCursorAndGasHeaders } from './cursor-and-gas-headers.js'
 import { type ProxyContext } from './proxy-context.js'
 import { lookUpInMemory } from './look-up.js'
 import { type PinnedRead } from './pinned-read.js'
@@ -95,9 +95,10 @@ async function compareWithUpstream (context: ProxyContext, audited: AuditedHit, 
   ) {
     return 'unavailable'
   }
-  const part = await findDifference(context, entry, background)
-  if (part === undefined) return 'equal'
-  const result = isHarmless(read, entry, background, part, context.tracker.family) ? 'rendering' : 'different'
+  const difference = await findDifference(context, read, entry, background)
+  if (difference === undefined) return 'equal'
+  const { part, cause } = difference
+  const result = cause === undefined ? 'different' : 'rendering'
   if (result === 'different' && part === 'body' && isRenderedByRelease(read, entry.status) && !isRetry) {
     // Polls twice, as the upstream may have been upgraded after the first poll began (law 8: rendering can change,
     // history cannot).
@@ -118,6 +119,7 @@ async function compareWithUpstream (context: ProxyContext, audited: AuditedHit, 
     reads: [...new Set([read, audited.read])],
     chain,
     part,
+    cause,
     upstream: background.upstream,
     cached: entry.body,
     fetched: background.response.body
@@ -125,45 +127,23 @@ async function compareWithUpstream (context: ProxyContext, audited: AuditedHit, 
   return result
 }
 
-/** Part of a response that differs; a coding means that its compressed form is corrupt. */
-type DifferingPart = 'status' | 'content-type' | 'body' | 'cursor' | Coding
-
+/** Finds the difference between an entry and a new response to its read; a coding means a corrupt compressed form. */
 async function findDifference (
   context: ProxyContext,
-  entry: Entry,
-  { response }: BackgroundResponse
-): Promise<DifferingPart | undefined> {
-  if (response.status !== entry.status) return 'status'
-  if (!response.body.equals(entry.body)) return 'body'
-  if (contentTypeOf(response) !== entry.contentType) return 'content-type'
-  const { cursor, gasUsed } = readCursorAndGas(response, context.tracker.family)
-  const values = new Set(entry.cursorAndGasHeaders.filter((_line, at) => at % 2 === 1))
-  if ([...values].join() !== [...new Set([cursor, gasUsed])].filter(value => value !== undefined).join()) {
-    return 'cursor'
-  }
-  return await findCorruptCoding(context.memory.latestOf(entry) ?? entry)
-}
-
-/** Returns true if the difference does not prove a wrong entry, because both responses can be right. */
-function isHarmless (
   read: Read,
   entry: Entry,
-  { response }: BackgroundResponse,
-  part: DifferingPart,
-  family: string | undefined
-): boolean {
-  if (part === 'content-type') {
-    return mediaTypeOf(response) === entry.contentType.split(';', 1).join('').trim().toLowerCase()
+  { response }: BackgroundResponse
+): Promise<ResponseDifference | { readonly part: Coding, readonly cause?: undefined } | undefined> {
+  const difference = differenceOf(read, { ...entry, ...readCursorAndGasHeaders(entry.cursorAndGasHeaders) }, {
+    ...response,
+    contentType: contentTypeOf(response),
+    ...readCursorAndGas(response, context.tracker.family)
+  })
+  if (difference?.part === 'body' && computeEtag(entry.contentType, entry.body) !== entry.etag) {
+    // No release explains an entry that is not what was stored.
+    return { part: 'body', cause: undefined }
   }
-  // The encoding of a cursor may change with the release.
-  if (part === 'cursor') return entry.release !== response.release
-  return part === 'body' && computeEtag(entry.contentType, entry.body) === entry.etag &&
-    isExplainedByRendering(read, renderedBodyOf(entry), {
-      ...response,
-      cursor: readCursorAndGas(response, family).cursor
-    })
-}
-
-function renderedBodyOf ({ body, release, cursorAndGasHeaders }: Entry): RenderedBody {
-  return { body, release, cursor: readCursorHeader(cursorAndGasHeaders) }
+  if (difference !== undefined) return difference
+  const part = await findCorruptCoding(context.memory.latestOf(entry) ?? entry)
+  return part && { part }
 }

@@ -13,7 +13,6 @@ export interface CursorAndGas {
 }
 
 const none: readonly string[] = []
-const cursorNameEnd = `-${headerSuffix.cursor}`
 
 /** Reads the values from an upstream response; a cursor that another varve pinned is unwrapped. */
 export function readCursorAndGas (response: UpstreamResponse, family: string | undefined): CursorAndGas {
@@ -41,23 +40,25 @@ export function makeCursorAndGasHeaders (
   })
 }
 
-/** Returns the cursor in flat headers; undefined if there is none. */
-export function readCursorHeader (rawHeaders: readonly string[]): string | undefined {
-  const at = rawHeaders.findIndex((_line, nth) => isCursorValue(rawHeaders, nth))
-  return at === -1 ? undefined : rawHeaders[at]
+/** Reads the values from flat headers. */
+export function readCursorAndGasHeaders (lines: readonly string[]): CursorAndGas {
+  return {
+    cursor: lines.find((_line, at) => isValueOf(headerSuffix.cursor, lines, at)),
+    gasUsed: lines.find((_line, at) => isValueOf(headerSuffix.gasUsed, lines, at))
+  }
 }
 
 /** Pins a version in the cursor of flat headers; returns the same array if there is nothing to pin. */
 export function pinCursorHeaders (lines: readonly string[], version: bigint | undefined): readonly string[] {
   if (version === undefined) return lines
-  return lines.some((_line, at) => isCursorValue(lines, at))
-    ? lines.map((line, at) => isCursorValue(lines, at) ? pinCursor(version, line) : line)
+  return lines.some((_line, at) => isValueOf(headerSuffix.cursor, lines, at))
+    ? lines.map((line, at) => isValueOf(headerSuffix.cursor, lines, at) ? pinCursor(version, line) : line)
     : lines
 }
 
 // Flat headers alternate names and values.
-function isCursorValue (lines: readonly string[], at: number): boolean {
-  return at % 2 === 1 && lines[at - 1]?.toLowerCase().endsWith(cursorNameEnd) === true
+function isValueOf (suffix: string, lines: readonly string[], at: number): boolean {
+  return at % 2 === 1 && lines[at - 1]?.toLowerCase().endsWith(`-${suffix}`) === true
 }
 
 /** Prefixes of the header names to send: varve's own, and the upstream's where it differs. */

@@ -12,6 +12,7 @@ const found: AuditDifference = {
   reads: [readOfTarget('/v1/blocks/by_version/5')],
   chain: { id: 4, generation: 1 },
   part: 'body',
+  cause: undefined,
   upstream: 'n',
   cached: Buffer.from('a'),
   fetched: Buffer.from('b')
@@ -41,6 +42,7 @@ t.test('audit differences are logged ten times a second at most, with the number
   t.match(log.slice(10), [{ suppressed: 15, level: 40 }, {
     level: 50,
     part: 'body',
+    cause: undefined,
     upstream: 'n',
     target: '/v1/blocks/by_version/5'
   }])
