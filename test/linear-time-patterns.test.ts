@@ -23,8 +23,8 @@ import {
   versionInTarget
 } from '../src/api/pass-through-target.js'
 import { Cors } from '../src/http/cors.js'
-import { parseAddress } from '../src/http/trusted-proxy-matcher.js'
-import { traceIdOf } from '../src/http/extract-trace-context.js'
+import { parseAddress } from '../src/http/client-address.js'
+import { traceIdOf } from '../src/http/request-tracing.js'
 import { parseWarmRequest } from '../src/tools/warm/parse-warm-request.js'
 
 const length = 64 * 1024

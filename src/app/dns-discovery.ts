@@ -2,7 +2,7 @@ import { isIP } from 'node:net'
 import { isDeepStrictEqual } from 'node:util'
 import { type Logger } from 'pino'
 import { type Config } from '../config/schema.js'
-import { DnsCache, type Resolve } from '../upstreams/dns-cache.js'
+import { DnsCache, type Resolve } from '../upstreams/dns.js'
 import { withTimeout } from '../with-timeout.js'
 import { type Varve } from './single-process.js'
 

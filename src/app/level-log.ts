@@ -1,6 +1,6 @@
 import { type Logger } from 'pino'
 import { type Readiness } from '../http/status.js'
-import { type Level } from '../http/severity.js'
+import { type Level } from '../http/status-conditions.js'
 
 const everyMs = 2000
 

@@ -1,5 +1,5 @@
 import { type FastifyInstance } from 'fastify'
-import { type DrainFlag } from '../http/drain-flag.js'
+import { type DrainFlag } from '../http/listener.js'
 import { type ShutdownDeadlines } from '../workers/messages.js'
 
 /** Shutdown steps besides closing the listener. */

@@ -17,7 +17,7 @@ import {
 } from '../workers/messages.js'
 import { Deferred } from '../workers/deferred.js'
 import { RemoteBuckets } from '../workers/remote-buckets.js'
-import { ProbesThroughPrimary } from '../upstreams/probes-through-primary.js'
+import { ProbesThroughPrimary } from '../upstreams/shared-poller.js'
 import { watchDescriptors } from './descriptors.js'
 import { installFaultHandlers } from './process-exit.js'
 import { type ExitCode, exitCodes, type Io, UsageError } from './io.js'

@@ -1,6 +1,6 @@
-import { type Socket } from 'node:net'
+import { type Socket, BlockList, isIP } from 'node:net'
 import { type FastifyRequest } from 'fastify'
-import { parseAddress } from './trusted-proxy-matcher.js'
+import { namedIpNetworks } from '../config/ip-networks.js'
 
 /** Source of a request: `ip` as trusted proxies report it, and the connection's own address. */
 export type RequestSource = Pick<FastifyRequest, 'ip' | 'socket'>
@@ -31,4 +31,50 @@ function prefixOf (address: string): string {
   return `${
     [...before, ...zeros, ...after].slice(0, 4).map(group => Number.parseInt(group, 16).toString(16)).join(':')
   }::/64`
+}
+
+/** Returns a check for trusted proxies, given as addresses, networks or names of networks. */
+export function trustedProxyCheck (trusted: readonly string[]): (text: string | undefined) => boolean {
+  const trustsUnix = trusted.includes('unix')
+  const list = new BlockList()
+  for (const network of trusted.flatMap(entry => namedIpNetworks[entry] ?? [entry])) {
+    const [base = '', bits] = network.split('/')
+    const address = canonicalAddress(base) ?? base
+    // Subtracts the 96-bit prefix of an IPv4-mapped IPv6 network.
+    const mappedBits = familyOf(address) === familyOf(base) ? 0 : 96
+    list.addSubnet(
+      address,
+      bits === undefined ? fullPrefixLength(address) : Math.max(0, Number(bits) - mappedBits),
+      familyOf(address)
+    )
+  }
+  return text => {
+    if (text === undefined) return trustsUnix
+    const address = parseAddress(text)
+    return address !== undefined && list.check(address, familyOf(address))
+  }
+}
+
+/** Parses an address in X-Forwarded-For: some proxies add the port, and some write "unknown". */
+export function parseAddress (text: string | undefined): string | undefined {
+  return canonicalAddress(text?.replace(/^\[(.*)\](?::[0-9]+)?$/, '$1').replace(/^([0-9.]+):[0-9]+$/, '$1'))
+}
+
+/** Removes a zone index (RFC 4007, section 11.2) and converts IPv4-mapped IPv6 to IPv4. */
+function canonicalAddress (text: string | undefined): string | undefined {
+  const [address = ''] = text?.split('%', 1) ?? []
+  if (isIP(address) === 0) return undefined
+  const mapped = /^::ffff:(?:([0-9.]+)|([0-9a-f]{1,4}):([0-9a-f]{1,4}))$/i.exec(address)
+  if (mapped === null) return address
+  const [, dotted, high = '', low = ''] = mapped
+  return dotted ??
+    [high, low].flatMap(group => [Number.parseInt(group, 16) >> 8, Number.parseInt(group, 16) & 255]).join('.')
+}
+
+function familyOf (address: string): 'ipv4' | 'ipv6' {
+  return address.includes(':') ? 'ipv6' : 'ipv4'
+}
+
+function fullPrefixLength (address: string): number {
+  return familyOf(address) === 'ipv6' ? 128 : 32
 }

@@ -5,9 +5,8 @@ import { TLSSocket } from 'node:tls'
 import { type ConnectionCutReason } from '../metrics/connection-cut-reasons.js'
 import { type HeldBytes, type InFlightBytes } from '../upstreams/in-flight-bytes.js'
 import { peerNetworkOf } from './client-address.js'
-import { findPendingResponse } from './find-pending-response.js'
-import { type ResponseReader, readersToCut } from './slow-readers.js'
-import { ClientThroughputMeter } from './client-throughput-meter.js'
+import { findPendingResponse } from './http-exchange.js'
+import { type ResponseReader, readersToCut, ClientThroughputMeter } from './slow-readers.js'
 
 /** Receives counts of connections that varve closed. */
 export interface ClosedConnectionMetrics {

@@ -3,14 +3,11 @@ import { minVersionHeader } from '../api/min-version.js'
 import { maxMemoisedBodyBytes, variantKeyOf } from '../api/request-variant-key.js'
 import { type ParsedRequest } from '../proxy/parsed-request.js'
 import { type HttpExchange } from './http-exchange.js'
-import { UnparsedHits } from './unparsed-hits.js'
-import { respondFromMemory } from './respond-from-memory.js'
+import { UnparsedHits, respondFromMemory } from './unparsed-hits.js'
 import { bypassedConnectionOf } from './parser-bypass.js'
 import { sendFailure, type ListenerContext, sendResponse } from './send-response.js'
-import { bypassesFollowing } from './cache-control.js'
-import { checkRequest } from './request-checks.js'
+import { bypassesFollowing, checkRequest, responsePreferencesOf } from './request-checks.js'
 import { PipelineQueue } from './pipeline-queue.js'
-import { responsePreferencesOf } from './response-preferences.js'
 
 type Listener = (request: IncomingMessage, response: ServerResponse) => void
 

@@ -1,7 +1,7 @@
 import { type IncomingMessage, type Server } from 'node:http'
 import { Server as SecureServer } from 'node:https'
 import { type Socket } from 'node:net'
-import { findPendingResponse } from './find-pending-response.js'
+import { findPendingResponse } from './http-exchange.js'
 
 /** Event of a server: an idle connection received a chunk, which its listener may take from the parser. */
 export const idleChunkEvent = 'varve:idleChunk'

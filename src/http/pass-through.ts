@@ -9,12 +9,11 @@ import { minVersionHeader } from '../api/min-version.js'
 import { indexTarget } from '../api/request-targets.js'
 import { clientAddressOf } from './client-address.js'
 import { hijackExchange } from './http-exchange.js'
-import { type ClientLimiter } from './client-limiter.js'
+import { type ClientLimiter } from './client-policies.js'
 import { requestIdHeader } from './request-ids.js'
-import { type RequestMemoryBudget } from './request-memory-budget.js'
+import { type RequestMemoryBudget } from './request-body.js'
 import { sendFailure, type ListenerContext, sendResponse } from './send-response.js'
-import { traceIdOf } from './extract-trace-context.js'
-import { beginTrace } from './request-tracing.js'
+import { traceIdOf, beginTrace } from './request-tracing.js'
 
 /** A request to forward, passed beside the plugin, which would parse and print its target again. */
 interface PassThroughRequest {

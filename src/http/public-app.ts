@@ -8,14 +8,13 @@ import { hijackExchange } from './http-exchange.js'
 import { requestIdReader } from './request-ids.js'
 import { installFastPath } from './fast-path.js'
 import { idleChunkEvent, installParserBypass } from './parser-bypass.js'
-import { ClientLimiter } from './client-limiter.js'
-import { trustedProxyCheck } from './trusted-proxy-matcher.js'
-import { readBody } from './read-body.js'
+import { ClientLimiter } from './client-policies.js'
+import { trustedProxyCheck } from './client-address.js'
+import { readBody } from './request-body.js'
 import { addReadRoutes } from './read-routes.js'
 import { sendFailure, type ListenerContext, sandboxHeader } from './send-response.js'
 import { maxHeaderLines } from './request-checks.js'
-import { headerTimeouts, serverTimeouts } from './timeouts.js'
-import { withoutSchemas } from './without-schemas.js'
+import { headerTimeouts, serverTimeouts, withoutSchemas } from './listener.js'
 
 // Shortens Node's default of two minutes.
 const handshakeTimeoutMs = 5000

@@ -1,5 +1,7 @@
-import { type IncomingMessage } from 'node:http'
+import { type IncomingMessage, type IncomingHttpHeaders } from 'node:http'
 import { webFrameworkError } from '../api/error-response.js'
+import { classOf, type Read } from '../api/read.js'
+import { type ResponsePreferences } from '../proxy/response-builder.js'
 
 /** Number of header lines that Node parses of a request. */
 export const maxHeaderLines = 1000
@@ -49,4 +51,15 @@ export function checkRequest (request: IncomingMessage): void {
   requireHost(request)
   requireKnownExpectation(request)
   requirePlainBody(request)
+}
+
+/** Returns true for a latest read whose client accepts no older response (RFC 9111, section 5.2.1.4). */
+export function bypassesFollowing (read: Read, headers: IncomingHttpHeaders): boolean {
+  const directives = headers['cache-control']
+  return directives !== undefined && classOf(read) === 'moving' && /\bno-cache\b/i.test(directives)
+}
+
+/** Reads the headers that choose the form of a response. */
+export function responsePreferencesOf (headers: IncomingHttpHeaders): ResponsePreferences {
+  return { ifNoneMatch: headers['if-none-match'], acceptEncoding: headers['accept-encoding'] }
 }

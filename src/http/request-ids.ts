@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { type IncomingMessage } from 'node:http'
-import { trustedProxyCheck } from './trusted-proxy-matcher.js'
+import { trustedProxyCheck } from './client-address.js'
 
 /** Header with the id of a request: of requests through a trusted proxy, and of every response. */
 export const requestIdHeader = 'x-request-id'

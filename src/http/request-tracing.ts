@@ -1,10 +1,9 @@
-import { type IncomingMessage } from 'node:http'
+import { type IncomingMessage, type IncomingHttpHeaders } from 'node:http'
 import { type EndpointLabel } from '../metrics/metrics.js'
 import { type OutcomeName } from '../proxy/outcomes.js'
 import { type ResponseSource } from '../api/upstream-response.js'
-import { type RequestTrace, type Tracer } from '../tracing/tracer.js'
+import { type RequestTrace, type Tracer, type ParentContext } from '../tracing/tracer.js'
 import { type HttpExchange } from './http-exchange.js'
-import { parentContextOf } from './extract-trace-context.js'
 
 /** Traces client requests. */
 export type RequestTracer = Tracer<IncomingMessage>
@@ -48,4 +47,24 @@ export function endTrace (
       'varve.request_id': id
     }
   })
+}
+
+// Matches version, trace id, parent id and flags, none all zero (W3C Trace Context, section 3.2). Excludes commas,
+// which join repeated headers.
+const traceparentPattern =
+  /^(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-[0-9a-f]{2}(-[\x21-\x2b\x2d-\x7e]*)?$/
+// Ignores longer values, which no tracer sends.
+const maxLength = 512
+
+/** Returns the trace id in a request's traceparent; undefined if absent or invalid. */
+export function traceIdOf (headers: IncomingHttpHeaders): string | undefined {
+  return parentContextOf(headers)?.traceId
+}
+
+/** Returns trace id and span id in a request's traceparent; undefined if absent or invalid. */
+export function parentContextOf ({ traceparent }: IncomingHttpHeaders): ParentContext | undefined {
+  if (typeof traceparent !== 'string' || traceparent.length > maxLength) return undefined
+  const [, version, traceId, spanId, more] = traceparentPattern.exec(traceparent) ?? []
+  if (traceId === undefined || spanId === undefined || (version === '00' && more !== undefined)) return undefined
+  return { traceId, spanId }
 }

@@ -10,18 +10,17 @@ import { type ClientResponse, type ResponseBuilder } from '../proxy/response-bui
 import { matchEndpoint } from '../api/read-request.js'
 import { type RemainingBody, type ResponseSource } from '../api/upstream-response.js'
 import { type ErrorResponse } from '../api/error-response.js'
-import { accessLineOf } from './access-log-filter.js'
+import { type AccessField, accessFields } from '../config/access-fields.js'
 import { type ClientPolicies } from './client-policies.js'
 import { type Certificate } from './certificate.js'
 import { type ConnectionLimiter } from './connection-limiter.js'
 import { type Cors } from './cors.js'
-import { type DrainFlag } from './drain-flag.js'
+import { type DrainFlag } from './listener.js'
 import { type HttpExchange } from './http-exchange.js'
 import { type KnownRequestCache } from './known-request.js'
 import { requestIdHeader, type RequestIds } from './request-ids.js'
-import { toErrorResponse } from './to-error-response.js'
-import { traceIdOf } from './extract-trace-context.js'
-import { endTrace, type RequestTracer } from './request-tracing.js'
+import { toErrorResponse } from './client-errors.js'
+import { traceIdOf, endTrace, type RequestTracer } from './request-tracing.js'
 
 // Private to Node: without it every head takes the public writeHead. See README.md.
 const printHead = (ServerResponse.prototype as { readonly _storeHeader?: PrintHead })._storeHeader
@@ -296,4 +295,27 @@ export function writeHead (
     String(body.length),
     ...extraHeaders
   ])
+}
+
+/** Values of an access line; an absent one has no field. */
+export type AccessLine = Readonly<Record<AccessField, string | number | undefined>>
+
+/**
+ * Returns the fields to log; undefined if the response gets no line. Errors and slow responses always get one, others
+ * by their share: numbers of requests are consecutive, so the share is exact and its lines are evenly spread.
+ */
+export function accessLineOf (
+  { accessFields: chosen, accessSample, accessSlowMs }: Config['log'],
+  line: AccessLine & { readonly status: number, readonly tookMs: number },
+  requestNumber: number
+): Partial<AccessLine> | undefined {
+  const isAlwaysLogged = line.status >= 400 || line.tookMs >= accessSlowMs
+  if (!isAlwaysLogged && !isSampled(accessSample, requestNumber)) return undefined
+  return Object.fromEntries(
+    accessFields.filter(field => chosen === null || chosen.includes(field)).map(field => [field, line[field]])
+  )
+}
+
+function isSampled (share: number, requestNumber: number): boolean {
+  return Math.floor(requestNumber * share) > Math.floor((requestNumber - 1) * share)
 }

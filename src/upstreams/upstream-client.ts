@@ -1,11 +1,10 @@
 import { type ResponseHeaders, type Position, readPosition, type ResponsePosition } from '../api/position.js'
 import { type UpstreamResponse } from '../api/upstream-response.js'
 import { onTimeout } from '../with-timeout.js'
-import { UpstreamLimiter, NoSlotError } from './upstream-limiter.js'
+import { UpstreamLimiter, NoSlotError, type RequestSlot } from './upstream-limiter.js'
 import { ConnectionPool, type UpstreamConnectionOptions } from './connection-pool.js'
 import { UpstreamFailure, isInconclusive } from './upstream-failure.js'
 import { type UpstreamRequest, type CancelSignal } from './upstream-request.js'
-import { type RequestSlot } from './request-slot.js'
 import { type ResponseReceiver } from './response-receiver.js'
 
 /** Settings of one upstream. */

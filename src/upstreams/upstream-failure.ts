@@ -1,6 +1,6 @@
 import { errors } from 'undici'
 import { type UpstreamResponse } from '../api/upstream-response.js'
-import { DnsError } from './dns-cache.js'
+import { DnsError } from './dns.js'
 import { NoSlotError } from './upstream-limiter.js'
 
 /**

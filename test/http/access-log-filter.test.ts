@@ -1,6 +1,6 @@
 import t from 'tap'
 import { configSchema } from '../../src/config/schema.js'
-import { accessLineOf, type AccessLine } from '../../src/http/access-log-filter.js'
+import { accessLineOf, type AccessLine } from '../../src/http/send-response.js'
 import { respondOk, startStubUpstream } from '../support/stub-upstream.js'
 import { varveAt, varveAtSandbox } from '../support/varve.js'
 

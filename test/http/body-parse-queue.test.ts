@@ -1,6 +1,6 @@
 import { type ServerResponse } from 'node:http'
 import t from 'tap'
-import { BodyParseQueue } from '../../src/http/body-parse-queue.js'
+import { BodyParseQueue } from '../../src/http/request-body.js'
 
 const response = (change: { destroyed?: boolean } = {}): ServerResponse =>
   ({ destroyed: false, ...change }) as ServerResponse

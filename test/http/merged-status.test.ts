@@ -1,6 +1,6 @@
 import t from 'tap'
 import { MergedRecentCounts } from '../../src/metrics/recent-counts.js'
-import { mergeReadiness, type WorkerStatus, mergeStatuses } from '../../src/http/merged-status.js'
+import { mergeReadiness, type WorkerStatus, mergeStatuses } from '../../src/http/status.js'
 import { healthyStatus, upstreamStatus } from '../support/status-fixtures.js'
 
 const recent = new MergedRecentCounts(() => 1_750_000_000_000).snapshot

@@ -1,9 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { pagingAlerts } from '../../src/http/paging-conditions.js'
-import { statusConditionsOf, withTraffic } from '../../src/http/status-conditions.js'
-import { type StatusSources } from '../../src/http/status-sources.js'
+import { pagingAlerts, statusConditionsOf, withTraffic, type StatusSources } from '../../src/http/status-conditions.js'
 import { type FaultName, type RecentSnapshot } from '../../src/metrics/recent-counts.js'
 import { HistoryForecast } from '../../src/proxy/history-forecast.js'
 import { isAlert, readRules } from '../support/prometheus.js'
@@ -25,6 +23,7 @@ t.test('every alert that pages has a condition with the same thresholds and the 
 
 const up = {
   client: { name: 'a', limiter: { exhaustedLimit: undefined } },
+  state: 'up',
   isUp: true,
   isCordoned: false,
   health: {},

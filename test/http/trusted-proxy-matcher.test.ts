@@ -1,5 +1,5 @@
 import t from 'tap'
-import { trustedProxyCheck } from '../../src/http/trusted-proxy-matcher.js'
+import { trustedProxyCheck } from '../../src/http/client-address.js'
 
 t.test('a proxy is trusted by address, network or network name, however its address is written', async t => {
   const cases: Array<[trusted: string[], written: string, isTrusted: boolean]> = [

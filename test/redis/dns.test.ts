@@ -1,5 +1,5 @@
 import t from 'tap'
-import { DnsCache, type Resolve } from '../../src/upstreams/dns-cache.js'
+import { DnsCache, type Resolve } from '../../src/upstreams/dns.js'
 import { createClient, createSubscriberClient, type RedisConnectionOptions } from '../../src/redis/create-client.js'
 import { startCluster, startSentinel } from '../support/redis-sets.js'
 import { startRedis } from '../support/redis-server.js'

@@ -1,6 +1,5 @@
 import t from 'tap'
-import { UpstreamLimiter } from '../../src/upstreams/upstream-limiter.js'
-import { type RequestSlot } from '../../src/upstreams/request-slot.js'
+import { UpstreamLimiter, type RequestSlot } from '../../src/upstreams/upstream-limiter.js'
 
 /** Takes slots for a client and turns them into streams; returns the order in which they are broken off. */
 function streamsOf (

@@ -1,6 +1,6 @@
 import { type LookupAddress } from 'node:dns'
 import t from 'tap'
-import { DnsCache, DnsError } from '../../src/upstreams/dns-cache.js'
+import { DnsCache, DnsError } from '../../src/upstreams/dns.js'
 import { until } from '../support/until.js'
 
 const at = (...addresses: string[]): LookupAddress[] =>

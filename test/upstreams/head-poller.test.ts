@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
 import { readPosition } from '../../src/api/position.js'
 import { Tracker } from '../../src/chain/tracker.js'
-import { HeadPoller, type HeadPollOptions, type PollOutcome } from '../../src/upstreams/head-poller.js'
+import { HeadPoller, type HeadPollOptions, type PollOutcome } from '../../src/upstreams/head-pollers.js'
 import { UpstreamClient } from '../../src/upstreams/upstream-client.js'
 import { type UpstreamResponse } from '../../src/api/upstream-response.js'
 import { Deferred } from '../../src/workers/deferred.js'

@@ -3,9 +3,9 @@ import {
   UpstreamLimiter,
   type UpstreamLimiterOptions,
   NoSlotError,
-  type SlotRequest
+  type SlotRequest,
+  type RequestSlot
 } from '../../src/upstreams/upstream-limiter.js'
-import { type RequestSlot } from '../../src/upstreams/request-slot.js'
 import { FairQueue } from '../../src/upstreams/fair-queue.js'
 
 function limiterOf (t: Test, change: Partial<UpstreamLimiterOptions> = {}): UpstreamLimiter {

@@ -1,0 +1,139 @@
+import { type IncomingMessage, type ServerResponse } from 'node:http'
+import { errorCodes, type FastifyReply, type FastifyRequest } from 'fastify'
+import { webFrameworkError, unavailableError } from '../api/error-response.js'
+import { BodyChunks } from '../upstreams/response-receiver.js'
+import { type HeldBytes, RequestBytes } from '../upstreams/in-flight-bytes.js'
+import { type ListenerContext } from './send-response.js'
+
+// Parsing a chunk costs the same for one byte as for thousands; honest clients send some hundred.
+const maxChunks = 16_384
+
+/**
+ * Reads a request body as bytes (law 2: bytes are sacred). Fastify's own reader keeps an object for each chunk, so a
+ * megabyte in chunks of one byte would take hundreds (law 10: nothing grows without bound).
+ */
+export function readBody (
+  payload: IncomingMessage,
+  maxBytes: number,
+  done: (error: Error | null, body?: Buffer) => void
+): void {
+  if (Number(payload.headers['content-length']) > maxBytes) {
+    done(new errorCodes.FST_ERR_CTP_BODY_TOO_LARGE())
+    return
+  }
+  const chunks = new BodyChunks()
+  let count = 0
+  const finish = (error: Error | null, body?: Buffer): void => {
+    payload.off('data', onData).off('end', onEnd).off('error', finish)
+    done(error, body)
+  }
+  const onData = (chunk: Buffer): void => {
+    chunks.add(chunk)
+    if (chunks.length > maxBytes) finish(new errorCodes.FST_ERR_CTP_BODY_TOO_LARGE())
+    else if (++count > maxChunks) finish(webFrameworkError(413, 'the request body has too many chunks'))
+  }
+  const onEnd = (): void => {
+    finish(null, chunks.join())
+  }
+  payload.on('data', onData).on('end', onEnd).on('error', finish).resume()
+}
+
+// Bounds the work of one event loop turn to some milliseconds; the body that exceeds this ends the turn.
+const bytesPerLoopTurn = 256 * 1024
+// Rejects bodies beyond this with 503, since clients that leave do not free memory at once (law 10: nothing grows
+// without bound).
+const maxQueuedBytes = 64 * 1024 * 1024
+
+/** Spreads the parsing of large bodies over turns of the event loop, so that hits are served in between. */
+export class BodyParseQueue {
+  readonly #queue: Array<{ readonly length: number, readonly response: ServerResponse, readonly start: () => void }> =
+    []
+  #queuedBytes = 0
+
+  /** Resolves when a body of `length` bytes may be parsed; never if the client leaves first. */
+  async waitForTurn (length: number, response: ServerResponse): Promise<void> {
+    if (this.#queuedBytes >= maxQueuedBytes) {
+      throw unavailableError('overloaded: too many large request bodies at a time, retry later')
+    }
+    if (this.#queuedBytes === 0) {
+      setImmediate(() => {
+        this.#serveQueue()
+      })
+    }
+    this.#queuedBytes += length
+    await new Promise<void>(resolve => {
+      this.#queue.push({ length, response, start: resolve })
+    })
+  }
+
+  #serveQueue (): void {
+    for (let bytes = 0; bytes < bytesPerLoopTurn;) {
+      const next = this.#queue.shift()
+      if (next === undefined) return
+      this.#queuedBytes -= next.length
+      if (next.response.destroyed) continue
+      bytes += next.length
+      next.start()
+    }
+    if (this.#queuedBytes > 0) {
+      setImmediate(() => {
+        this.#serveQueue()
+      })
+    }
+  }
+}
+
+// Smaller bodies come with their heads, and are bounded by the connection limit.
+const minBodyBytes = 16 * 1024
+
+/** Bytes of client requests, of their bodies and of what is fetched for them, held until the response is over. */
+export class RequestMemoryBudget {
+  readonly #context: Pick<ListenerContext, 'config' | 'proxy' | 'metrics'>
+  readonly #requests = new WeakMap<ServerResponse, RequestBytes>()
+  readonly #chunkedBodies = new WeakMap<FastifyRequest, HeldBytes>()
+
+  constructor (context: Pick<ListenerContext, 'config' | 'proxy' | 'metrics'>) {
+    this.#context = context
+  }
+
+  /** Returns the bytes of the request that this response answers. */
+  of (response: ServerResponse, clientId: string): RequestBytes {
+    const known = this.#requests.get(response)
+    if (known !== undefined) return known
+    const bytes = new RequestBytes(clientId)
+    this.#requests.set(response, bytes)
+    response.once('close', () => {
+      bytes.end()
+    })
+    if (response.destroyed) bytes.end()
+    return bytes
+  }
+
+  /**
+   * Takes the announced length of a body, or the limit for a chunked one; throws a 503 where none is left (law 10:
+   * nothing grows without bound).
+   */
+  takeBody (request: FastifyRequest, { raw }: FastifyReply, clientId: string): void {
+    const { config: { limits }, proxy: { inFlight }, metrics } = this.#context
+    const { 'transfer-encoding': coding, 'content-length': length } = request.headers
+    const maxBytes = limits.bodyKb * 1024
+    const bytes = coding === undefined ? Number(length ?? 0) : maxBytes
+    // Leaves a body beyond the limit to the 413, which reads none of it.
+    if (!(bytes > minBodyBytes && bytes <= maxBytes)) return
+    if (!inFlight.admits(clientId)) {
+      metrics.overBudget()
+      throw unavailableError('limits.inFlightMb is used up: no room for a large request body, retry later')
+    }
+    const taken = inFlight.take(bytes, clientId)
+    this.of(raw, clientId).add(taken)
+    if (coding !== undefined) this.#chunkedBodies.set(request, taken)
+  }
+
+  /** Replaces the limit that a chunked body took with its actual length. */
+  settleBody (request: FastifyRequest, { raw }: FastifyReply, clientId: string, length: number): void {
+    const taken = this.#chunkedBodies.get(request)
+    if (taken === undefined) return
+    taken.release()
+    if (length > minBodyBytes) this.of(raw, clientId).add(this.#context.proxy.inFlight.take(length, clientId))
+  }
+}
