@@ -87,25 +87,3 @@ t.test('every page of docs is reachable from docs/README.md', async t => {
   }
   t.same(pages.filter(page => page.startsWith('docs/') && !reached.has(page)), [])
 })
-
-t.test('a broken link is found, links in code are ignored, and repeated headings are numbered', async t => {
-  const files: Readonly<Record<string, string>> = {
-    'docs/a.md': '# A b, `c`!\n## Twice\n```sh\n# no heading\n```\n## Twice\n',
-    'x.svg': ''
-  }
-  const read = (path: string): string | undefined => files[path]
-  const why = (link: string): string | undefined => whyNowhere('docs/b.md', link, read)
-  for (const link of ['a.md', 'a.md#a-b-c', 'a.md#twice', 'a.md#twice-1', '../x.svg']) {
-    t.equal(why(link), undefined, link)
-  }
-  for (const link of ['c.md', 'a.md#twice-2', 'a.md#no-heading', '../../x.svg', '#here', '']) {
-    t.type(why(link), 'string', link)
-  }
-  t.same(
-    linksIn(
-      '[a](a.md) ![b](../x.svg "a picture") `[no](none.md)` ' +
-        '[out](https://example.com)\n```\n[no](none.md)\n```\n[c]: c.md\n<a href="d.md"><source srcset="e.svg">'
-    ),
-    ['a.md', '../x.svg', 'c.md', 'd.md', 'e.svg']
-  )
-})

@@ -225,18 +225,6 @@ t.test('only api/ spells paths, headers and error codes of the node', async t =>
   // The path of a collector is none of the node.
   for (const file of outside) t.same(dialectIn(textOf(file)).filter(text => text !== '/v1/traces'), [], file)
   t.ok(files.some(file => layerOf(file) === 'api' && dialectIn(textOf(file)).length > 0))
-  const caught = {
-    '"/v1"': '/v1',
-    [['`/v1/a/$', '{b ? c : d}`'].join('')]: '/v1/a/',
-    '/\\/v1\\/[ ]view$/': '//v1/[ ]view$/',
-    '"x-aptos-chain-id"': 'x-aptos-chain-id',
-    '"-ledger-version"': '-ledger-version',
-    '"gas-used"': 'gas-used',
-    '"block_not_found"': 'block_not_found',
-    '"web_framework_error"': 'web_framework_error'
-  }
-  for (const [source, text] of Object.entries(caught)) t.equal(dialectIn(`f(${source})`)[0], text, source)
-  t.same(dialectIn('// "/v1"\nf("the URL ends with /v1", "cursor", "x-varve-a")'), [])
 })
 
 t.test('no files import each other in a cycle', async t => {

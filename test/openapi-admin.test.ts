@@ -64,7 +64,7 @@ t.test('the admin listener responds as docs/openapi-admin.yaml describes, with t
   await sandbox.close()
 })
 
-t.test('without an upstream the admin listener responds as documented, and deviations are found', async t => {
+t.test('without an upstream the admin listener responds as documented', async t => {
   const dead = await startSandbox()
   await dead.close()
   const varve = await varveAt(t, dead.url)
@@ -73,8 +73,4 @@ t.test('without an upstream the admin listener responds as documented, and devia
   t.same(checker.complaints('readyz', { status, headers, body: bytes }), [])
   const response = await sendRequest(varve.adminUrl, '/status.json')
   t.same(checker.complaints('status_json', { status: 200, headers: response.headers, body: response.bytes }), [])
-  t.match(
-    checker.complaints('readyz', { status, headers, body: Buffer.from('{"ready":"yes"}') }).join(),
-    /required property 'degraded'.*must be boolean/
-  )
 })

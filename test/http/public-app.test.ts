@@ -5,7 +5,6 @@ import { sendRequest, tableItemLookup } from '../support/client.js'
 import { openDeaf, openRaw, sendRaw, statusesIn } from '../support/raw.js'
 import {
   respondOk,
-  stamps,
   startEmptyUpstream,
   startGatedUpstream,
   startHeldUpstream,
@@ -276,29 +275,6 @@ t.test('the duration of a request includes its upstream fetch', async t => {
     t.ok(seconds > 0.1 && seconds < 5, `${series} ${seconds}`)
   }
   t.ok(varve.log.filter(({ msg }) => msg === 'request completed').every(({ tookMs }) => Number(tookMs) > 100))
-})
-
-t.test('the admin listener serves metrics, health and readiness, and rejects any change', async t => {
-  const stub = await startStubUpstream(t, (_request, response) => {
-    response.writeHead(200, stamps()).end()
-  })
-  const varve = await varveAt(t, stub.url)
-  t.match(await sendRequest(varve.adminUrl, '/healthz'), { status: 200, body: '{"status":"alive"}' })
-  t.match(await sendRequest(varve.adminUrl, '/readyz'), { status: 200 })
-  for (
-    const options of [{ method: 'POST' }, { body: '{', headers: { 'content-type': 'application/json' } }, {
-      method: 'DELETE'
-    }]
-  ) t.match(await sendRequest(varve.adminUrl, '/purge', options), { status: 403, body: /"error_code":"api_disabled"/ })
-  t.match(
-    await sendRequest(varve.adminUrl, '/v1/info'),
-    { status: 404, body: shape },
-    'reads are served by the public listener only'
-  )
-  t.match(await varve.get('/metrics'), { status: 404 }, 'metrics are served by the admin listener only')
-  const { headers, body } = await sendRequest(varve.adminUrl, '/metrics')
-  t.match(headers['content-type'], /text\/plain; version=0\.0\.4/)
-  t.match(body, /\nvarve_ledger_version 1000\n/)
 })
 
 t.test('neither listener loads compilers of schemas, which would delay each start', async t => {

@@ -1,24 +1,12 @@
 import t from 'tap'
 import { Metrics } from '../../src/metrics/metrics.js'
 import { type Counts, RecentCounts, MergedRecentCounts, type RecentSnapshot } from '../../src/metrics/recent-counts.js'
+import { outcomeNames } from '../../src/proxy/outcomes.js'
 
-const zero: Counts = {
-  outcomes: {
-    hit_memory: 0,
-    hit_disk: 0,
-    hit_redis: 0,
-    hit_followed: 0,
-    miss: 0,
-    collapsed: 0,
-    forwarded: 0,
-    preflight: 0,
-    gone: 0,
-    rejected: 0,
-    limited: 0,
-    unavailable: 0
-  },
+const zero = {
+  outcomes: Object.fromEntries(outcomeNames.map(name => [name, 0])),
   pruned: { cache: 0, local: 0, upstream: 0 }
-}
+} as Counts
 const began = 1_750_000_000_000
 
 /** Recent counts of a process whose clock and counts the test controls. */
@@ -49,18 +37,7 @@ t.test('each step has its own counts, including empty steps and the current one'
   t.match(recent.snapshot, {
     stepMs: 5000,
     lastStepMs: began,
-    outcomes: {
-      miss: [4],
-      hit_memory: [2],
-      hit_redis: [0],
-      collapsed: [0],
-      forwarded: [0],
-      preflight: [0],
-      gone: [0],
-      rejected: [0],
-      limited: [0],
-      unavailable: [0]
-    },
+    outcomes: { ...Object.fromEntries(outcomeNames.map(name => [name, [0]])), miss: [4], hit_memory: [2] },
     pruned: { cache: [0], local: [0], upstream: [0] }
   })
   clock.ms += 1

@@ -177,15 +177,3 @@ t.test('each status has its own label or that of its class, all from the publish
   t.same(failures.map(statusLabelOf), failures, 'a failure reason is its own label')
   t.same(['', '2000', '20', '-404', 'no such reason'].map(statusLabelOf), ['other', 'other', 'other', 'other', 'other'])
 })
-
-t.test('the series budget counts configured upstreams and clients, and a histogram\'s lines', async t => {
-  const row = {
-    name: 'x',
-    type: 'histogram',
-    help: '',
-    labels: { upstream: 'upstreams', client: 'clients', a: ['b', 'c'], version: 'release' },
-    bounds: [1, 2]
-  } as const
-  t.equal(maxSeries(row, { upstreams: 3, clients: 5 }), 3 * 5 * 2 * 1 * 5)
-  t.equal(maxSeries({ ...row, labels: {} }, { upstreams: 3, clients: 5 }), 5)
-})

@@ -78,7 +78,7 @@ const bases: Record<string, number> = {
 }
 
 /** Returns ten minutes of a busy varve, always the same. */
-export function busyRecent (): Omit<RecentSnapshot, 'totals'> {
+function busyRecent (): Omit<RecentSnapshot, 'totals'> {
   return recentFixture(121, (name, at) => {
     const wave = 1 + 0.25 * Math.sin(at / 17) + 0.08 * Math.sin(at * 1.7 + name.length) + 0.05 * Math.sin(at * 4.1)
     const burst = name === 'miss' && at > 70 && at < 82 ? 5 : name === 'hit_memory' && at > 70 && at < 82 ? 1.25 : 1
@@ -267,15 +267,7 @@ export function redStatus (): StatusFixture {
     level: 'red',
     degraded,
     conditions: degraded.map((text, at) => ({ level: at === 0 ? 'red' : 'amber', text })),
-    position: {
-      version: '2894117203',
-      oldestVersion: '1',
-      blockHeight: '341288409',
-      oldestBlockHeight: '0',
-      timestampUsec: '1748772901223344',
-      ageMs: 95_000,
-      headAgeMs: 95_000
-    },
+    position: { ...healthyStatus().position, ageMs: 95_000, headAgeMs: 95_000 },
     upstreams: [
       upstreamStatus('archive', { ...old, oldestVersion: '1' }),
       upstreamStatus('node-a', { ...old, reason: 'connection refused' }),
