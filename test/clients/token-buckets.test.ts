@@ -2,10 +2,10 @@ import { setTimeout as pause } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { type TokenBuckets, LocalBuckets } from '../../src/clients/token-buckets.js'
 import { RedisBuckets } from '../../src/clients/redis-buckets.js'
-import { RedisLink } from '../../src/redis/link.js'
-import { createClient } from '../../src/redis/create-client.js'
+import { type RedisLink } from '../../src/redis/link.js'
 import { RemoteBuckets } from '../../src/workers/remote-buckets.js'
 import { type RedisProcess, startRedis } from '../support/redis-server.js'
+import { redisLinkTo } from '../support/redis-tier.js'
 import { until } from '../support/until.js'
 
 const few = { perSecond: 10, burst: 3 }
@@ -17,31 +17,8 @@ async function sharedAt (
   alone: TokenBuckets
 ): Promise<{ buckets: RedisBuckets, failed: string[] }> {
   const failed: string[] = []
-  const place = {
-    url: redis.url,
-    cluster: [],
-    sentinel: { name: null, hosts: [], password: null },
-    username: null,
-    password: null,
-    tls: false,
-    ca: undefined,
-    timeoutMs: 500
-  }
   const nothing = (): void => {}
-  const link = new RedisLink(createClient(place as never), {
-    timeoutMs: 500,
-    probeKey: 'probe',
-    now: () => performance.now(),
-    metrics: {
-      redisCalled: nothing,
-      redisFailed: operation => {
-        failed.push(operation)
-      }
-    }
-  })
-  t.teardown(() => {
-    link.stop()
-  })
+  const link = redisLinkTo(t, redis.url, operation => failed.push(operation))
   await link.start({ onUp: nothing, onDown: nothing })
   await until(() => link.isUp, 'Redis responds')
   return { buckets: new RedisBuckets(link, 'varve:1:', alone, () => performance.now()), failed }

@@ -1,32 +1,21 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { configSchema } from '../../src/config/schema.js'
-import { adminApp } from '../../src/http/admin-app.js'
 import { sendRequest } from '../support/client.js'
 import { accelerateClientTimeouts } from '../support/accelerated-timeouts.js'
 import { type RawClient, openRaw, sendRaw, statusesIn } from '../support/raw.js'
+import { adminAppWith } from '../support/status-fixtures.js'
 import { until } from '../support/until.js'
 import { varveAtSandbox } from '../support/varve.js'
 import { Deferred } from '../../src/workers/deferred.js'
 
-type Parts = Parameters<typeof adminApp>[0]
-
 /** Starts an admin listener whose parts a test can replace. */
-async function listening (t: Test, change: Partial<Parts> = {}, host = '127.0.0.1'): Promise<string> {
-  const app = adminApp({
-    metrics: { contentType: 'text/plain', text: async () => '' },
-    readiness: async () => ({ ready: true, level: 'green', degraded: [] }),
-    status: async () => ({}),
-    config: () => ({}),
-    onUnexpectedError: () => {},
-    purgeRoute: { token: () => null, purge: async () => ({ everywhere: true }) },
-    setCordoned: async () => true,
-    ...change
-  })
-  t.teardown(async () => {
-    await app.close()
-  })
-  return await app.listen({ port: 0, host })
+async function listening (
+  t: Test,
+  change: Parameters<typeof adminAppWith>[1] = {},
+  host = '127.0.0.1'
+): Promise<string> {
+  return await adminAppWith(t, change).listen({ port: 0, host })
 }
 
 const wire = (target: string): string => `GET ${target} HTTP/1.1\r\nHost: localhost\r\n\r\n`

@@ -12,6 +12,30 @@ export interface TestRedisTier extends RedisTier {
   readonly counts: { written: number, corrupt: number, failed: number }
 }
 
+/** Makes a link to a Redis, which the test starts and which stops with it. */
+export function redisLinkTo (t: Test, url: string, redisFailed: (operation: string) => void): RedisLink {
+  const client = createClient({
+    url,
+    cluster: [],
+    sentinel: { name: null, hosts: [], password: null },
+    username: null,
+    password: null,
+    tls: false,
+    ca: undefined
+  })
+  const metrics = { redisCalled: () => {}, redisFailed }
+  const link = new RedisLink(client, {
+    timeoutMs: 1000,
+    probeKey: 'varve:1:probe',
+    now: () => performance.now(),
+    metrics
+  })
+  t.teardown(() => {
+    link.stop()
+  })
+  return link
+}
+
 /** Opens a Redis tier as a replica would, with its link up. */
 export async function openRedisTier (
   t: Test,
@@ -20,25 +44,8 @@ export async function openRedisTier (
 ): Promise<TestRedisTier> {
   const counts = { written: 0, corrupt: 0, failed: 0 }
   const now = (): number => performance.now()
-  const place = {
-    url,
-    cluster: [],
-    sentinel: { name: null, hosts: [], password: null },
-    username: null,
-    password: null,
-    tls: false,
-    ca: undefined
-  }
-  const link = new RedisLink(createClient(place), {
-    timeoutMs: 1000,
-    probeKey: 'varve:1:probe',
-    now,
-    metrics: {
-      redisCalled: () => {},
-      redisFailed: () => {
-        counts.failed++
-      }
-    }
+  const link = redisLinkTo(t, url, () => {
+    counts.failed++
   })
   const store = new RedisTier(link, {
     keyPrefix: 'varve',
@@ -59,7 +66,6 @@ export async function openRedisTier (
   })
   t.teardown(() => {
     store.close()
-    link.stop()
   })
   await link.start({
     onUp: () => {

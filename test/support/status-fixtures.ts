@@ -12,32 +12,33 @@ export type StatusFixture = Omit<Partial<ProcessStatus>, 'recent'> & {
   readonly workers?: readonly object[]
 }
 
-/** Starts the real admin listener with a scripted status; `setting.status` may change, or be an error. */
-export async function serveStatus (
-  t: Test,
-  setting: { status: object | Error }
-): Promise<{ url: string, close: () => Promise<void> }> {
+type AdminParts = Parameters<typeof adminApp>[0]
+
+/** Makes the real admin listener, whose parts a test can replace. */
+export function adminAppWith (t: Test, change: Partial<AdminParts> = {}): ReturnType<typeof adminApp> {
   const app = adminApp({
     metrics: { contentType: 'text/plain', text: async () => '' },
     readiness: async () => ({ ready: true, level: 'green', degraded: [] }),
-    status: async () => {
-      if (setting.status instanceof Error) throw setting.status
-      return setting.status
-    },
+    status: async () => ({}),
     config: () => ({}),
     onUnexpectedError: () => {},
-    purgeRoute: { token: () => null, purge: async () => ({ purged: 0, everywhere: true }) as never },
-    setCordoned: async () => true
+    purgeRoute: { token: () => null, purge: async () => ({ everywhere: true }) },
+    setCordoned: async () => true,
+    ...change
   })
   t.teardown(async () => {
     await app.close()
   })
-  return {
-    url: await app.listen({ port: 0, host: '127.0.0.1' }),
-    close: async () => {
-      await app.close()
-    }
+  return app
+}
+
+/** Starts the admin listener with a scripted status; `setting.status` may change, or be an error. */
+export async function serveStatus (t: Test, setting: { status: object | Error }): Promise<{ url: string }> {
+  const status = async (): Promise<object> => {
+    if (setting.status instanceof Error) throw setting.status
+    return setting.status
   }
+  return { url: await adminAppWith(t, { status }).listen({ port: 0, host: '127.0.0.1' }) }
 }
 
 /** Returns steps of traffic: `rate` gives the count of each outcome in a step. */
