@@ -134,15 +134,6 @@ export async function faultsOfLie (
 /** Returns a kind of read whose answers none of this kind accepts. */
 export const otherOf = ({ name }: ReadKind): ReadKind => readKindOf(name === 'modules' ? 'table item' : 'modules')
 
-const onceAtMost = [
-  'content-length',
-  'transfer-encoding',
-  'content-type',
-  'cache-status',
-  'etag',
-  'x-node-ledger-version',
-  'x-aptos-ledger-version'
-]
 // Words of false answers, and lines of one connection, which must not reach a client.
 const never = /evil|^(?:set-cookie|trailer|te|upgrade|location|proxy-\w+|content-location):/im
 
@@ -162,12 +153,12 @@ export function faultsIn (
     broken: !isWhole || isRejected
   }[seen]
   const version = headers.get('x-node-ledger-version') ?? trueHead['x-aptos-ledger-version']
-  const twice = onceAtMost.filter(name => (head.match(new RegExp(`^${name}:`, 'gim')) ?? []).length > 1)
+  const names = [...head.matchAll(/^([^:\r\n]+):/gm)].map(([, name]) => name)
   return [
     ...(isSeen ? [] : [`not ${seen}: ${status} ${isWhole ? 'whole' : 'broken'} ${body.slice(0, 80)}`]),
     ...(version === trueHead['x-aptos-ledger-version'] ? [] : [`the position ${version}`]),
     ...(never.test(head) ? [`a line that is not for clients: ${head}`] : []),
-    ...twice.map(name => `the line ${name} twice`),
+    ...names.filter((name, at) => names.indexOf(name) !== at).map(name => `the line ${name} twice`),
     ...(headers.has('content-length') && headers.has('transfer-encoding') ? ['two marks of the end'] : [])
   ]
 }

@@ -4,7 +4,8 @@ import { stamps } from '../stub-upstream.js'
 /** Head of the upstream of hostile requests. */
 export const headVersion = '100000000'
 
-const position = stamps({
+/** All position headers. */
+export const position = stamps({
   'x-aptos-chain-id': '1',
   'x-aptos-ledger-version': headVersion,
   'x-aptos-ledger-oldest-version': '0',

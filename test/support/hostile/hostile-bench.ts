@@ -127,7 +127,6 @@ export class HostileBench {
   async checkEnd (t: Test): Promise<void> {
     t.same(this.varve.log.filter(({ level }) => Number(level) >= 50), [], 'the log has no error')
     t.same(this.upstream.unreadable, [], 'every upstream request had one length')
-    await until(() => this.upstream.inFlight() === 0, 'no upstream request is left half sent')
     for (const series of ['varve_upstream_in_flight', 'varve_upstream_waiting']) {
       await until(async () => await this.varve.metric(`${series}{upstream="node"}`) === 0, `${series} is 0`)
     }

@@ -22,8 +22,6 @@ export interface RawUpstream {
   readonly scripts: Map<string, ScriptedBytes>
   /** Connection of the last response. */
   last: Socket | undefined
-  /** Number of connections that wait for the end of a request. */
-  readonly inFlight: () => number
 }
 
 /** True for the requests that varve itself makes. */
@@ -33,27 +31,17 @@ export function isOwnRequest (request: string): boolean {
 
 /** Starts an upstream that responds with the bytes that a function returns. */
 export async function startRawUpstream (t: Test, respond: (request: string) => string): Promise<RawUpstream> {
-  const begun = new Map<Socket, string>()
-  const upstream: RawUpstream = {
-    url: await listenRaw(t, socket => {
-      begun.set(socket.setNoDelay(), '')
-      socket.on('error', () => {}).on('close', () => {
-        begun.delete(socket)
-      }).on('data', chunk => {
-        let text = (begun.get(socket) ?? '') + chunk.toString('latin1')
-        for (let request = requestIn(text); request !== undefined; request = requestIn(text)) {
-          text = text.slice(request.length)
-          receive(socket, request)
-        }
-        begun.set(socket, text)
-      })
-    }),
-    received: [],
-    unreadable: [],
-    scripts: new Map(),
-    last: undefined,
-    inFlight: () => [...begun.values()].filter(text => text !== '').length
-  }
+  const url = await listenRaw(t, socket => {
+    let text = ''
+    socket.setNoDelay().on('error', () => {}).on('data', chunk => {
+      text += chunk.toString('latin1')
+      for (let request = requestIn(text); request !== undefined; request = requestIn(text)) {
+        text = text.slice(request.length)
+        receive(socket, request)
+      }
+    })
+  })
+  const upstream: RawUpstream = { url, received: [], unreadable: [], scripts: new Map(), last: undefined }
   return upstream
 
   function receive (socket: Socket, request: string): void {

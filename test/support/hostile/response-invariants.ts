@@ -1,5 +1,5 @@
 import { ownOutcomeIn } from '../cache-status.js'
-import { headVersion } from './fresh-response.js'
+import { headVersion, position } from './fresh-response.js'
 import { type WireResponse } from './wire-client.js'
 
 // An error in the node's shape; clients fail on other codes (docs/node-behaviour.md, "Errors").
@@ -12,15 +12,7 @@ const codes = [
 const upstreamError = new RegExp(
   `^\\{"message":"(?:[^"\\\\]|\\\\.)*","error_code":"(?:${codes.join('|')})","vm_error_code":(?:null|\\d+)\\}$`
 )
-const positionNames = [
-  'chain-id',
-  'ledger-version',
-  'ledger-oldest-version',
-  'ledger-timestampusec',
-  'epoch',
-  'block-height',
-  'oldest-block-height'
-].map(name => `x-node-${name}`)
+const positionNames = Object.keys(position).map(name => name.replace('x-aptos', 'x-node'))
 const knownStatus = /^varve; (?:hit; detail=(?:memory|pruned)|fwd=uri-miss|fwd=bypass)/
 const ofOneConnection = /^(?:set-cookie|trailer|te|upgrade|proxy-[a-z]+|x-powered-by|server):/im
 
