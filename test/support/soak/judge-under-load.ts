@@ -42,7 +42,7 @@ function isTimingFailure (wrong: string): boolean {
 }
 
 /** True for the 503 that requests a retry only. */
-export function isUnavailable ({ status, headers, bytes }: ModelResponse): boolean {
+function isUnavailable ({ status, headers, bytes }: ModelResponse): boolean {
   return status === 503 && /^\d+$/.test(String(headers['retry-after'])) &&
     bytes.includes('"error_code":"internal_error"')
 }

@@ -6,25 +6,9 @@ import { type SeededRandom } from '../model/seeded-random.js'
 import { token } from './configuration.js'
 import { type SoakRun } from './soak-run.js'
 
-const scrapeEveryMs = 200
 const purgeEveryMs = 1500
 const purgeAllShare = 0.1
 const reloadEveryMs = 7000
-
-/** Scrapes and reads the status, as monitoring does. */
-export async function runScrapes ({ program, tally }: SoakRun, signal: AbortSignal): Promise<void> {
-  const pages = [['/metrics', /^varve_upstream_up\{/m], ['/status.json', /^\{"ready":true/], [
-    '/readyz',
-    /^\{"ready":true/
-  ], ['/healthz', /./]] as const
-  while (!signal.aborted) {
-    for (const [page, pattern] of pages) {
-      const { status, body } = await sendRequest(program.adminUrl, page)
-      if (status !== 200 || !pattern.test(body)) tally.fail(`${page} says ${status}`, body.slice(0, 300))
-      await pause(scrapeEveryMs)
-    }
-  }
-}
 
 /** Purges one read or, now and then, everything. */
 export async function runPurges (
