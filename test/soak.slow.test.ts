@@ -1,9 +1,9 @@
 import t, { type Test } from 'tap'
 import { Client } from 'undici'
 import { withTimeout } from '../src/with-timeout.js'
-import { followModeOf } from './support/follow.js'
+import { followModeOf } from './support/tail.js'
 import { SeededRandom } from './support/model/seeded-random.js'
-import { type RedisProcess } from './support/redis-process.js'
+import { type RedisProcess } from './support/redis-server.js'
 import { startRedis } from './support/redis-server.js'
 import { readOnce, runLeaving, runReads, runStreams } from './support/soak/clients.js'
 import {

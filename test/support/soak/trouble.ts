@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { type Fault } from '#sandbox'
 import { sendRequest } from '../client.js'
 import { type SeededRandom } from '../model/seeded-random.js'
-import { type RedisProcess } from '../redis-process.js'
+import { type RedisProcess } from '../redis-server.js'
 import { until } from '../until.js'
 import { type Soak, token } from './soak.js'
 
