@@ -1,111 +1,17 @@
-import { type ChildProcess, spawn } from 'node:child_process'
 import { openSync, readdirSync, readFileSync } from 'node:fs'
 import { Agent } from 'node:http'
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
-import t, { type Test } from 'tap'
+import t from 'tap'
 import { withTimeout } from '../../src/with-timeout.js'
 import { sendRequest } from '../support/client.js'
-import { freePort } from '../support/free-port.js'
+import { isGone, spawnProgram, startProgram } from '../support/program.js'
 import { startSandboxNode } from '../support/replicas.js'
 import { until } from '../support/until.js'
 
-const cli = join(import.meta.dirname, '../../dist/cli.js')
+const free = ['--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0']
 const modules = (version: number): string => `/v1/accounts/0x1/modules?ledger_version=${version}&limit=1`
-
-/** The compiled program as a system runs it. */
-interface Running {
-  readonly child: ChildProcess
-  readonly url: string
-  readonly adminUrl: string
-  readonly ended: Promise<{ code: number | null, signal: string | null }>
-  out(): string
-  err(): string
-  metric(series: string): Promise<number>
-  pids(workers: number): Promise<number[]>
-}
-
-interface How {
-  readonly args?: readonly string[]
-  readonly nodeArgs?: readonly string[]
-  /** File descriptor for log lines, in place of a pipe that the test reads. */
-  readonly stdout?: number
-  readonly files?: number
-}
-
-/** Starts varve on ports of its own; without a log to read it is up once it responds. */
-async function program (
-  t: Test,
-  upstreamUrl: string,
-  { args = [], nodeArgs = [], stdout, files }: How = {}
-): Promise<Running> {
-  const [url, adminUrl] = [`http://127.0.0.1:${await freePort()}`, `http://127.0.0.1:${await freePort()}`]
-  const all = [
-    ...nodeArgs,
-    cli,
-    '--upstream',
-    upstreamUrl,
-    '--listen',
-    new URL(url).host,
-    '--admin',
-    new URL(adminUrl).host,
-    ...args
-  ]
-  const [command, given] = files === undefined
-    ? [process.execPath, all]
-    : ['/bin/sh', ['-c', `ulimit -n ${files}; exec "$0" "$@"`, process.execPath, ...all]]
-  const child = spawn(command, given, { env: {}, stdio: ['ignore', stdout ?? 'pipe', 'pipe'] })
-  t.teardown(() => child.kill('SIGKILL'))
-  let [out, err] = ['', '']
-  child.stdout?.on('data', text => {
-    out += String(text)
-  })
-  child.stderr?.on('data', text => {
-    err += String(text)
-  })
-  const ended = new Promise<{ code: number | null, signal: string | null }>(resolve =>
-    child.once('exit', (code, signal) => {
-      resolve({ code, signal })
-    })
-  )
-  await until(async () => (await sendRequest(adminUrl, '/readyz')).status === 200, 'varve is ready')
-  return {
-    child,
-    url,
-    adminUrl,
-    ended,
-    out: () => out,
-    err: () => err,
-    metric: async series =>
-      Number(
-        (await sendRequest(adminUrl, '/metrics')).body.split('\n').find(line => line.startsWith(`${series} `))?.slice(
-          series.length + 1
-        )
-      ),
-    // Omits a worker that once misses the deadline for its report.
-    pids: async workers => {
-      let pids: number[] = []
-      await until(
-        async () =>
-          (pids =
-            (JSON.parse((await sendRequest(adminUrl, '/status.json')).body) as { workers: Array<{ pid: number }> })
-              .workers.map(({ pid }) => pid)).length === workers,
-        'all workers respond'
-      )
-      return pids
-    }
-  }
-}
-
-function isGone (pid: number): boolean {
-  try {
-    process.kill(pid, 0)
-    return false
-  } catch {
-    return true
-  }
-}
 
 t.test('a taken port ends varve with 1 and one sentence before it contacts upstreams or Redis', async t => {
   let received = 0
@@ -125,29 +31,12 @@ t.test('a taken port ends varve with 1 and one sentence before it contacts upstr
     for (
       const [public_, admin, key] of [[port, '127.0.0.1:0', 'listen'], ['127.0.0.1:0', port, 'admin.listen']] as const
     ) {
-      const child = spawn(process.execPath, [
-        cli,
-        '--workers',
-        workers,
-        '--upstream',
-        `http://${listenerHost}`,
-        '--redis',
-        `redis://${listenerHost}`,
-        '--listen',
-        String(public_),
-        '--admin',
-        String(admin)
-      ], { env: {}, stdio: ['ignore', 'pipe', 'pipe'] })
-      let err = ''
-      child.stderr.on('data', text => {
-        err += String(text)
-      })
-      t.equal(await new Promise(resolve => child.once('close', resolve)), 1)
-      t.match(
-        err,
-        new RegExp(`^varve: cannot listen on ${String(port)} \\(${key}\\): .*EADDRINUSE.*\\n$`),
-        `${workers} ${key}`
-      )
+      const args = ['--workers', workers, '--listen', String(public_), '--admin', String(admin)]
+      const upstreams = ['--upstream', `http://${listenerHost}`, '--redis', `redis://${listenerHost}`]
+      const varve = spawnProgram(t, [...args, ...upstreams])
+      t.equal((await varve.ended).code, 1)
+      const sentence = `^varve: cannot listen on ${String(port)} \\(${key}\\): .*EADDRINUSE.*\\n$`
+      t.match(varve.err(), new RegExp(sentence), `${workers} ${key}`)
     }
   }
   t.equal(received, 0)
@@ -157,9 +46,8 @@ t.test('a full disk for the log loses lines, which are counted, and nothing else
   const upstream = await startSandboxNode(t, { prunedBlocks: 0 })
   for (const workers of ['1', '2']) {
     const config = join(t.testdir({ 'v.yaml': 'log: { access: true }' }), 'v.yaml')
-    const varve = await program(t, upstream.url, {
-      stdout: openSync('/dev/full', 'w'),
-      args: ['--config', config, '--workers', workers]
+    const varve = await startProgram(t, ['--upstream', upstream.url, '--config', config, '--workers', workers], {
+      stdout: openSync('/dev/full', 'w')
     })
     for (let nth = 0; nth < 50; nth++) t.match(await sendRequest(varve.url, modules(2000)), { status: 200 })
     t.ok(await varve.metric('varve_log_lines_lost_total') >= 50)
@@ -173,7 +61,7 @@ t.test('a log reader that is gone or stuck loses lines and delays no reads nor g
   const upstream = await startSandboxNode(t, { prunedBlocks: 0 })
   const config = join(t.testdir({ 'v.yaml': 'log: { access: true }' }), 'v.yaml')
   for (const how of ['gone', 'stuck']) {
-    const varve = await program(t, upstream.url, { args: ['--config', config] })
+    const varve = await startProgram(t, ['--upstream', upstream.url, '--config', config])
     if (how === 'gone') varve.child.stdout?.destroy()
     else varve.child.stdout?.pause()
     const agent = new Agent({ keepAlive: true, maxSockets: 4 })
@@ -205,7 +93,7 @@ t.test('a second SIGTERM or SIGINT ends varve and all workers at once, also whil
   const upstream = await startSandboxNode(t, { prunedBlocks: 0 })
   for (const workers of ['1', '2']) {
     for (const [signal, code] of [['SIGTERM', 143], ['SIGINT', 130]] as const) {
-      const varve = await program(t, upstream.url, { args: ['--workers', workers] })
+      const varve = await startProgram(t, ['--upstream', upstream.url, '--workers', workers])
       const pids = workers === '1' ? [] : await varve.pids(Number(workers))
       varve.child.kill(signal)
       await until(() => varve.out().includes('"stopping"'), 'the log says stopping')
@@ -221,36 +109,22 @@ t.test('a second SIGTERM or SIGINT ends varve and all workers at once, also whil
   })
   t.teardown(() => silent.close())
   for (const workers of ['1', '2']) {
-    const child = spawn(process.execPath, [
-      cli,
-      '--workers',
-      workers,
-      '--upstream',
-      `http://127.0.0.1:${(silent.address() as AddressInfo).port}`,
-      '--listen',
-      '127.0.0.1:0',
-      '--admin',
-      '127.0.0.1:0'
-    ], { env: {}, stdio: ['ignore', 'pipe', 'inherit'] })
-    await new Promise<void>(resolve => {
-      child.stdout.on('data', text => {
-        if (String(text).includes('"listening"')) resolve()
-      })
-    })
-    child.kill('SIGTERM')
+    const upstream = `http://127.0.0.1:${(silent.address() as AddressInfo).port}`
+    const varve = spawnProgram(t, ['--workers', workers, '--upstream', upstream, ...free])
+    await varve.saw(/"listening"/)
+    varve.child.kill('SIGTERM')
     await pause(100)
-    t.equal(child.exitCode, null, 'it still waits for the upstream')
-    const ended = new Promise(resolve => child.once('exit', resolve))
+    t.equal(varve.child.exitCode, null, 'it still waits for the upstream')
     // Repeats the signal: a busy machine may have delivered the first one only now.
     await until(
       async () => {
-        child.kill('SIGTERM')
-        return await withTimeout(100, ended) !== undefined
+        varve.child.kill('SIGTERM')
+        return await withTimeout(100, varve.ended) !== undefined
       },
       'the process has ended',
       2000
     )
-    t.equal(await ended, 143)
+    t.equal((await varve.ended).code, 143)
   }
 })
 
@@ -269,62 +143,32 @@ t.test('a crash prints no secret; varve survives a rejection, exits on an error,
       '"http://127.0.0.1:9/p4th-of-a-gateway" }]\n'
   })
   const secret = /s3cret|adm1n-t|r3dis|p4th/
-  const [url, adminUrl] = [`127.0.0.1:${await freePort()}`, `127.0.0.1:${await freePort()}`]
   for (const workers of ['1', '2']) {
-    const child = spawn(process.execPath, [
-      '--import',
-      join(dir, 'failing.mjs'),
-      cli,
-      '--config',
-      join(dir, 'v.yaml'),
-      '--listen',
-      url,
-      '--admin',
-      adminUrl,
-      '--workers',
-      workers
-    ], { env: {}, stdio: ['ignore', 'pipe', 'pipe'] })
-    t.teardown(() => child.kill('SIGKILL'))
-    let output = ''
-    for (const stream of [child.stdout, child.stderr]) {
-      stream.on('data', text => {
-        output += String(text)
-      })
-    }
-    const ended = new Promise(resolve => child.once('close', resolve))
-    const admin = `http://${adminUrl}`
-    const metric = async (kind: string): Promise<number> =>
-      Number(
-        new RegExp(`^varve_unhandled_total\\{kind="${kind}"\\} (\\d+)$`, 'm').exec(
-          (await sendRequest(admin, '/metrics')).body
-        )
-          ?.[1]
-      )
-    await until(
-      async () => (await sendRequest(admin, '/readyz')).status === 200 && await metric('rejection') === 0,
-      'varve is ready'
-    )
-    const pid = workers === '1'
-      ? child.pid ?? NaN
-      : (JSON.parse((await sendRequest(admin, '/status.json')).body) as { workers: Array<{ pid: number }> }).workers[0]
-        ?.pid ??
-        NaN
+    const varve = await startProgram(t, ['--config', join(dir, 'v.yaml'), '--workers', workers], {
+      nodeArgs: ['--import', join(dir, 'failing.mjs')]
+    })
+    const { child, url, adminUrl: admin, ended } = varve
+    const output = (): string => varve.out() + varve.err()
+    const metric = async (kind: string): Promise<number> => await varve.metric(`varve_unhandled_total{kind="${kind}"}`)
+    await until(async () => await metric('rejection') === 0, 'varve counts')
+    const pid = workers === '1' ? child.pid ?? NaN : (await varve.pids(2))[0] ?? NaN
     // Waits for counters: a start that waits for Redis counts from its end on.
     await until(async () => {
       process.kill(pid, 'SIGUSR2')
       return await metric('rejection') > 0
     }, 'the rejection is counted')
-    t.match(await sendRequest(`http://${url}`, modules(2000)), { status: 200 })
+    t.match(await sendRequest(url, modules(2000)), { status: 200 })
     t.match(
-      output,
+      output(),
       /"level":50.*redis:\/\/:\*\*\*@127\.0\.0\.1:1 said no to \*\*\*.*"msg":"unhandled rejection: varve continues/
     )
     process.kill(pid, 'SIGWINCH')
     await until(
-      () => /"level":60.*https:\/\/gateway\*\*\* said no to \*\*\*.*uncaught exception: the process exits/.test(output),
+      () =>
+        /"level":60.*https:\/\/gateway\*\*\* said no to \*\*\*.*uncaught exception: the process exits/.test(output()),
       'the log has the reason'
     )
-    if (workers === '1') t.equal(await ended, 1)
+    if (workers === '1') t.equal((await ended).code, 1)
     else {
       await until(async () => {
         const { workers: now } = JSON.parse((await sendRequest(admin, '/status.json')).body) as {
@@ -334,14 +178,14 @@ t.test('a crash prints no secret; varve survives a rejection, exits on an error,
       }, 'another worker has replaced the lost one')
       t.equal(await metric('exception'), 1, 'its last counts are not lost')
       child.kill('SIGTERM')
-      t.equal(await ended, 0)
+      t.equal((await ended).code, 0)
     }
     t.match(
-      output,
+      output(),
       /varve: uncaught exception, exiting: https:\/\/gateway\*\*\* said no to \*\*\*\n/
     )
-    t.notMatch(output, secret)
-    t.equal(output.match(/"level":60/g)?.length, 1)
+    t.notMatch(output(), secret)
+    t.equal(output().match(/"level":60/g)?.length, 1)
   }
 })
 
@@ -359,10 +203,9 @@ t.test('without descriptors varve serves its clients, blames no upstream, and re
   const upstream = await startSandboxNode(t, { prunedBlocks: 0 })
   const preload = join(t.testdir({ 'greedy.mjs': greedy }), 'greedy.mjs')
   for (const workers of ['1', '2']) {
-    const varve = await program(t, upstream.url, {
+    const varve = await startProgram(t, ['--upstream', upstream.url, '--workers', workers], {
       files: 160,
-      nodeArgs: ['--import', preload],
-      args: ['--workers', workers]
+      nodeArgs: ['--import', preload]
     })
     const pids = [varve.child.pid ?? NaN, ...workers === '1' ? [] : await varve.pids(Number(workers))]
     await sendRequest(varve.url, modules(2000))
@@ -463,9 +306,8 @@ t.test('a wall clock that jumps by hours changes no lifetime, no timeout and no 
     'jumping.mjs': jumping,
     'v.yaml': 'latest: { infoMs: 1500 }\npages: { eventsTtlSeconds: 2 }\nhead: { pollMs: 100 }\nlog: { access: true }\n'
   })
-  const varve = await program(t, upstream.url, {
-    nodeArgs: ['--import', join(dir, 'jumping.mjs')],
-    args: ['--config', join(dir, 'v.yaml')]
+  const varve = await startProgram(t, ['--upstream', upstream.url, '--config', join(dir, 'v.yaml')], {
+    nodeArgs: ['--import', join(dir, 'jumping.mjs')]
   })
   const agent = new Agent({ keepAlive: true, maxSockets: 1 })
   t.teardown(() => {

@@ -1,11 +1,18 @@
 import t, { type Test } from 'tap'
-import { encodeWithChecksum, decodeWithChecksum } from '../../src/cluster/checksummed-json.js'
 import { type Fault, type Sandbox, type SandboxOptions } from '#sandbox'
 import { sendRequest } from '../support/client.js'
 import { type RedisProcess, startRedis } from '../support/redis-server.js'
 import { freePort } from '../support/free-port.js'
-import { blockTarget, controlKey, portOf, publishedGenerations, startSandboxNode } from '../support/replicas.js'
-import { cacheStatusHeader, redisHitStatus } from '../support/cache-status.js'
+import {
+  blockTarget,
+  controlKey,
+  portOf,
+  publishedGenerations,
+  sealed,
+  startSandboxNode,
+  untilInRedis
+} from '../support/replicas.js'
+import { redisHitStatus, cacheStatusHeader } from '../support/cache-status.js'
 import { slowRedis } from '../support/tcp-gate.js'
 import { until } from '../support/until.js'
 import { type TestVarve, varveAt } from '../support/varve.js'
@@ -36,10 +43,7 @@ async function readBefore (
   const varve = await replica(t, redis.url, upstream.url)
   const bodies = new Map<number, string>()
   for (const version of known) bodies.set(version, (await varve.get(blockTarget(version))).body)
-  await until(
-    async () => (await redis.client.keys('varve:1:4.1 json blocks ???')).length === known.length,
-    'the blocks are shared'
-  )
+  await untilInRedis(redis, 'varve:1:4.1 json blocks ???', known.length)
   await until(
     async () =>
       (await redis.client.hget(controlKey, 'g1'))?.includes(sign) === true &&
@@ -80,10 +84,7 @@ t.test('without upstreams varve shows the newest position that served entries pr
     heads.push(String(upstream.ledger.head.version))
     upstream.ledger.grow(5)
   }
-  await until(
-    async () => (await redis.client.keys('varve:1:4.1 json blocks ???')).length === known.length,
-    'all blocks are in Redis'
-  )
+  await untilInRedis(redis, 'varve:1:4.1 json blocks ???', known.length)
   await before.stop({ drainMs: 0 })
   await upstream.close()
   await redis.client.del(controlKey)
@@ -300,10 +301,8 @@ t.test('without the control key a new chain gets a number above every recorded o
     await readBefore(t, redis, upstream)
     await upstream.close()
     const [key = ''] = await upstreamsIn(redis)
-    await redis.client.set(
-      key,
-      encodeWithChecksum({ ...decodeWithChecksum(await redis.client.get(key)) as object, generation: 3 })
-    )
+    const record = JSON.parse((await redis.client.get(key) ?? '').replace(/^\S+ /, '')) as object
+    await redis.client.set(key, sealed({ ...record, generation: 3 }))
     await redis.client.del(controlKey)
     const back = await startSandboxNode(t, { seed: 2, blocks: 1500, port: portOf(upstream) })
     slow.isRejecting = isRejecting
@@ -327,7 +326,7 @@ t.test('a record of an older release has only a number: useless without the cont
   const bodies = await readBefore(t, redis, upstream)
   const [key = ''] = await upstreamsIn(redis)
   await upstream.close()
-  const old = encodeWithChecksum({ chainId: 4, generation: 1 })
+  const old = sealed({ chainId: 4, generation: 1 })
   await redis.client.set(key, old)
   const first = await replica(t, redis.url, upstream.url)
   t.match(await first.get(blockTarget(2000)), { status: 200, body: bodies.get(2000) })
@@ -381,10 +380,7 @@ t.test('varve serves the later generation that another replica started on the sa
     body: '{"all":true}'
   })
   await operator.get(blockTarget(1500))
-  await until(
-    async () => (await redis.client.keys('varve:1:4.2 json blocks ???')).length === 1,
-    'the block is in Redis'
-  )
+  await untilInRedis(redis, 'varve:1:4.2 json blocks ???')
   await operator.stop({ drainMs: 0 })
   await sandbox.close()
   await redis.client.set(upstream, mapped)

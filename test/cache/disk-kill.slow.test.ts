@@ -1,65 +1,16 @@
-import { execFileSync, spawn } from 'node:child_process'
-import { once } from 'node:events'
+import { execFileSync } from 'node:child_process'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { createInterface } from 'node:readline'
-import t, { type Test } from 'tap'
+import t from 'tap'
 import { startSandbox } from '#sandbox'
 import { cacheStatusHeader } from '../support/cache-status.js'
 import { sendRequest } from '../support/client.js'
+import { startProgram } from '../support/program.js'
 import { until } from '../support/until.js'
 import { testFolder } from '../support/test-folder.js'
 
 // RUNS_FACTOR=n kills more often or less.
 const rounds = Math.ceil(12 * Number(process.env['RUNS_FACTOR'] ?? 1))
-const program = join(import.meta.dirname, '../../dist/cli.js')
-
-interface Running {
-  readonly url: string
-  readonly adminUrl: string
-  kill(): Promise<void>
-  /** Sends a signal; resolves when the process has ended. */
-  end(signal: NodeJS.Signals): Promise<void>
-  signal(signal: NodeJS.Signals): void
-}
-
-/** Starts varve as a process of its own on a folder. */
-async function startProcess (
-  t: Test,
-  upstream: string,
-  path: string,
-  nodeFlags: readonly string[] = []
-): Promise<Running> {
-  const flags = ['--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0', '--upstream', upstream, '--disk', path]
-  const child = spawn(process.execPath, [...nodeFlags, program, 'serve', ...flags], {
-    env: {},
-    stdio: ['ignore', 'pipe', 'inherit']
-  })
-  t.teardown(() => child.kill('SIGKILL'))
-  let listening: { url: string, adminUrl: string } | undefined
-  createInterface(child.stdout).on('line', line => {
-    const parsed = JSON.parse(line) as { msg: string, url: string, adminUrl: string }
-    if (parsed.msg === 'listening') listening = parsed
-  })
-  await until(async () => listening !== undefined && (await fetch(`${listening.adminUrl}/readyz`)).ok, 'varve serves')
-  const { url, adminUrl } = listening ?? { url: '', adminUrl: '' }
-  const end = async (signal: NodeJS.Signals): Promise<void> => {
-    const exited = once(child, 'exit')
-    child.kill(signal)
-    await exited
-  }
-  return {
-    url,
-    adminUrl,
-    kill: async () => {
-      await end('SIGKILL')
-    },
-    end,
-    signal: signal => {
-      child.kill(signal)
-    }
-  }
-}
 
 t.test('killed at any moment under load, it starts again with intact entries and serves the truth', async t => {
   const node = await startSandbox({ blockMs: 0 })
@@ -83,7 +34,7 @@ t.test('killed at any moment under load, it starts again with intact entries and
     responses++
   }
   for (let round = 0; round < rounds; round++) {
-    const varve = await startProcess(t, node.url, path)
+    const varve = await startProgram(t, ['--upstream', node.url, '--disk', path])
     const killed = new AbortController()
     // Begins elsewhere in each round, so that some reads are stored and others found.
     const readers = [0, 1, 2, 3].map(async reader => {
@@ -98,10 +49,11 @@ t.test('killed at any moment under load, it starts again with intact entries and
     await until(() => responses >= enough, 'it has responded under load')
     await new Promise(resolve => setTimeout(resolve, laterMs))
     killed.abort()
-    await varve.kill()
+    varve.child.kill('SIGKILL')
+    await varve.ended
     await Promise.all(readers)
   }
-  const last = await startProcess(t, node.url, path)
+  const last = await startProgram(t, ['--upstream', node.url, '--disk', path])
   const before = diskHits
   for (const target of targets) await read(last.url, target)
   const { body: metrics } = await sendRequest(last.adminUrl, '/metrics')
@@ -124,10 +76,13 @@ t.test('it stops within ten seconds although no operation on the disk ever ends'
       process.on('SIGUSR2', () => { for (let at = 0; at < 4; at++) open('${pipe}', 'r', () => {}) })`
   })
   execFileSync('mkfifo', [pipe])
-  const varve = await startProcess(t, node.url, join(folder, 'cache'), ['--import', join(folder, 'hang.mjs')])
-  varve.signal('SIGUSR2')
+  const varve = await startProgram(t, ['--upstream', node.url, '--disk', join(folder, 'cache')], {
+    nodeArgs: ['--import', join(folder, 'hang.mjs')]
+  })
+  varve.child.kill('SIGUSR2')
   t.equal((await sendRequest(varve.url, '/v1/blocks/by_version/1200')).status, 200)
   const began = performance.now()
-  await varve.end('SIGTERM')
+  varve.child.kill('SIGTERM')
+  await varve.ended
   t.ok(performance.now() - began < 10_000)
 })

@@ -290,26 +290,3 @@ t.test('responses stored while Redis was down are on every replica once it is ba
     t.equal(await statusOf(b, target), redisHitStatus)
   }
 })
-
-t.test('a write error of Redis is reported, reads go on, and recovery is reported too', async t => {
-  const full = await startRedis(t, { maxmemoryPolicy: 'noeviction' })
-  const sandbox = await startSandboxNode(t)
-  const a = await replicaOf(t, sandbox, { at: full.url })
-  const degraded = async (): Promise<string> => (await sendRequest(a.adminUrl, '/readyz')).body
-  await a.get(modules(2000))
-  await untilWritten(a, 1)
-  t.notMatch(await degraded(), 'Redis rejects writes:')
-  await full.client.config('SET', 'maxmemory', '1')
-  for (const version of [2001, 2002]) t.equal((await a.get(modules(version))).status, 200)
-  await until(async () => /Redis rejects writes: OOM/.test(await degraded()), 'the rejection is reported')
-  const errors = async (): Promise<number> => await a.metric('varve_redis_errors_total{operation="set"}') ?? 0
-  await until(async () => await errors() >= 6, 'each write was tried three times')
-  t.equal(await a.metric('varve_redis_up'), 1, 'reads still use Redis')
-  await full.client.config('SET', 'maxmemory', '64mb')
-  await until(async () => {
-    await a.get(modules(2003))
-    return !(await degraded()).includes('Redis rejects writes:')
-  }, 'the end of the rejection is reported')
-  const versions = (await full.client.keys('*modules*')).map(key => /ledger_version=(\d+)/.exec(key)?.[1])
-  t.same(versions.sort(), ['2000', '2003'])
-})

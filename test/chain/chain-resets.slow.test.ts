@@ -6,11 +6,11 @@ import { type RedisProcess, startRedis } from '../support/redis-server.js'
 import {
   adoptedGenerations,
   blockTarget,
-  controlKey,
+  startSandboxNode,
   portOf,
   publishedGenerations,
-  startSandboxNode,
-  untilAllSynced
+  untilAllSynced,
+  untilChainKnown
 } from '../support/replicas.js'
 import { cacheStatusHeader } from '../support/cache-status.js'
 import { type TestVarve, varveAt } from '../support/varve.js'
@@ -36,10 +36,7 @@ async function place (t: Test): Promise<Place> {
 /** Reads cacheable and moving targets from all replicas and waits until they agree on the chain. */
 async function warm ({ redis }: Place, varves: readonly TestVarve[]): Promise<void> {
   for (const varve of varves) for (const target of targets) await varve.get(target)
-  await until(
-    async () => (await redis.client.hget(controlKey, 'g1'))?.includes('hash') === true,
-    'the chain is known by its blocks'
-  )
+  await untilChainKnown(redis)
   for (const varve of varves) {
     for (const target of targets) {
       await until(

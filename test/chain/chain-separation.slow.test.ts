@@ -9,7 +9,9 @@ import {
   portOf,
   publishedGenerations,
   startSandboxNode,
-  untilAllSynced
+  untilAllSynced,
+  untilChainKnown,
+  untilInRedis
 } from '../support/replicas.js'
 import { cacheStatusHeader, memoryHitStatus, redisHitStatus } from '../support/cache-status.js'
 import { until } from '../support/until.js'
@@ -26,10 +28,6 @@ async function replica (t: Test, redis: RedisProcess, upstream: Sandbox, change:
     admin: { listen: '127.0.0.1:0', token: 'token' },
     ...change
   })
-}
-
-async function shared (redis: RedisProcess, pattern: string): Promise<void> {
-  await until(async () => (await redis.client.keys(pattern)).length > 0, `${pattern} is shared`)
 }
 
 async function heightAt (varve: TestVarve, target = block): Promise<string> {
@@ -123,7 +121,7 @@ t.test('a replica never adopts another generation before its upstream has proven
   const redis = await startRedis(t)
   const upstreams = [await startSandboxNode(t), await startSandboxNode(t, { seed: 5, blocks: 1500 })] as const
   const a = await replica(t, redis, upstreams[0])
-  await until(async () => (await redis.client.hget(controlKey, 'g1'))?.includes('hash') === true, 'the chain is known')
+  await untilChainKnown(redis)
   const hold = upstreams[0].faults.hold('block_by_height')
   const varves = [a, await replica(t, redis, upstreams[1])]
   await hold.arrived
@@ -147,11 +145,8 @@ t.test('a replica whose upstream fails to prove its chain uses Redis only once i
     ] as const
     const a = await replica(t, redis, upstreams[0])
     await heightAt(a)
-    await shared(redis, 'varve:1:4.1 json blocks 446')
-    await until(
-      async () => (await redis.client.hget(controlKey, 'g1'))?.includes('hash') === true,
-      'the chain is known'
-    )
+    await untilInRedis(redis, 'varve:1:4.1 json blocks 446')
+    await untilChainKnown(redis)
     const { requests, faults } = upstreams[1]
     const fault = faults.add({ kind: 'error', code: 'internal_error', status: 500, match: 'block_by_height' })
     const varves = [a, await replica(t, redis, upstreams[1])] as const
@@ -176,7 +171,7 @@ t.test('replicas of one chain end in agreement and share entries, however slow t
     const share = async (generation: number, version: bigint): Promise<void> => {
       for (const varve of [a, b]) await until(async () => await isRedisRead(varve), 'the replica reads from Redis')
       await a.get(blockTarget(version))
-      await shared(redis, `varve:1:4.${generation} json blocks ${upstream.ledger.blockOf(version).height}`)
+      await untilInRedis(redis, `varve:1:4.${generation} json blocks ${upstream.ledger.blockOf(version).height}`)
       t.match((await b.get(blockTarget(version))).headers, { [cacheStatusHeader]: redisHitStatus })
     }
     await share(1, 2000n)
@@ -194,7 +189,7 @@ t.test('varve responds 503 while two chains are possible and no upstream can dec
   const sandbox = await startSandboxNode(t)
   const a = await replica(t, redis, sandbox)
   await a.get(block)
-  await shared(redis, 'varve:1:upstream *')
+  await untilInRedis(redis, 'varve:1:upstream *')
   const [key = ''] = await redis.client.keys('varve:1:upstream *')
   const mapped = await redis.client.get(key)
   await until(async () => (await redis.client.hget(controlKey, 'g1')) !== null, 'the generation is published')
@@ -217,13 +212,13 @@ t.test('varve responds 503 while every upstream is down and another chain has ta
   const redis = await startRedis(t)
   const [sandbox, other] = [await startSandboxNode(t), await startSandboxNode(t, { seed: 3, blocks: 1500 })]
   const a = await replica(t, redis, sandbox)
-  await shared(redis, 'varve:1:upstream *')
+  await untilInRedis(redis, 'varve:1:upstream *')
   await a.stop({ drainMs: 0 })
   await sandbox.close()
   await redis.client.del(controlKey)
   const rival = await replica(t, redis, other)
   await heightAt(rival)
-  await shared(redis, `varve:1:4.1 json blocks ${other.ledger.blockOf(2000n).height}`)
+  await untilInRedis(redis, `varve:1:4.1 json blocks ${other.ledger.blockOf(2000n).height}`)
   const late = await replica(t, redis, sandbox)
   t.match(await late.get(block), { status: 503, body: /"error_code":"internal_error"/ })
 })
@@ -240,7 +235,7 @@ t.test('replicas on two releases read each rendering once; varve revalidates aft
   const areBoth = async (): Promise<boolean> => /a{40}/.test(await signs()) && /b{40}/.test(await signs())
   await until(areBoth, 'both upstream releases are in Redis')
   await a.get(modules(2000))
-  await shared(redis, '*modules*')
+  await untilInRedis(redis, '*modules*')
   await untilAllSynced(redis)
   old.requests.reset()
   fresh.requests.reset()
@@ -262,7 +257,7 @@ t.test('replicas use a rendering that another replica has refreshed', async t =>
     await replica(t, redis, sandbox, { head: { pollMs: 20 } })
   ]
   await a.get(modules(2000))
-  await shared(redis, '*modules*')
+  await untilInRedis(redis, '*modules*')
   t.equal((await b.get(modules(2000))).headers[cacheStatusHeader], redisHitStatus)
   sandbox.ledger.release = 'b'.repeat(40)
   // Waits for the expiry of what other replicas published about the old release.

@@ -1,11 +1,4 @@
 import t, { type Test } from 'tap'
-import { ChainEvents } from '../../src/chain/chain-events.js'
-import { Tracker } from '../../src/chain/tracker.js'
-import { type KnownGeneration, chooseCandidate } from '../../src/chain/generation-candidates.js'
-import { RedisGenerationRegistry } from '../../src/cluster/redis-generation-registry.js'
-import { AnchoredChain, type ChainVerdict } from '../../src/chain/anchored-chain.js'
-import { type GenerationChoice, chooseGeneration } from '../../src/chain/generation-choice.js'
-import { ExpiringKeys } from '../../src/cluster/expiring-keys.js'
 import { type Sandbox } from '#sandbox'
 import { sendRequest } from '../support/client.js'
 import { startRedis } from '../support/redis-server.js'
@@ -13,15 +6,16 @@ import {
   adoptedGenerations,
   blockTarget,
   controlKey,
+  sealed,
+  startSandboxNode,
   publishedGenerations,
-  startSandboxNode
+  untilChainKnown,
+  untilInRedis
 } from '../support/replicas.js'
-import { cacheStatusHeader, redisHitStatus } from '../support/cache-status.js'
-import { openRedisTier, storedEntryOf } from '../support/redis-tier.js'
+import { redisHitStatus, cacheStatusHeader } from '../support/cache-status.js'
 import { slowRedis } from '../support/tcp-gate.js'
 import { until } from '../support/until.js'
 import { type TestVarve, varveAt } from '../support/varve.js'
-import { encodeWithChecksum } from '../../src/cluster/checksummed-json.js'
 import { respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
 
 const purgeAll = { method: 'POST', headers: { authorization: 'Bearer x' }, body: '{"all":true}' }
@@ -34,9 +28,6 @@ async function replica (t: Test, redisUrl: string, upstream: Sandbox, pollMs = 6
   })
 }
 
-const heightsIn = (text: string | null): number[] =>
-  [...(text ?? '').matchAll(/"height":"(\d+)n"/g)].map(([, height]) => Number(height))
-
 /** Expects the block that this very node has, whichever upstream varve reads from. */
 async function isOf (t: Test, upstream: Sandbox, varve: TestVarve, version: number): Promise<void> {
   t.match(
@@ -45,23 +36,6 @@ async function isOf (t: Test, upstream: Sandbox, varve: TestVarve, version: numb
     `the block of ${version}`
   )
 }
-
-t.test('varve renews anchors at both ends and inside the window, by height and outside the cache', async t => {
-  const redis = await startRedis(t)
-  const upstream = await startSandboxNode(t)
-  const varve = await replica(t, redis.url, upstream, 50)
-  const anchors = async (): Promise<string> => await redis.client.hget(controlKey, 'g1') ?? ''
-  await until(async () => heightsIn(await anchors()).length === 3, 'the anchors are published')
-  t.same(heightsIn(await anchors()), [100, 549, 998])
-  for (const height of [100, 549, 998]) {
-    t.ok((await anchors()).includes(`"height":"${height}n","hash":"${upstream.ledger.block(height).hash}"`))
-  }
-  upstream.ledger.grow(50)
-  await until(async () => heightsIn(await anchors()).at(-1) === 1048, 'the head has moved on')
-  t.same(heightsIn(await anchors()), [100, 549, 998, 1048])
-  t.equal(await varve.metric('varve_cache_entries{tier="memory"}'), 0)
-  t.same((await redis.client.keys('*')).filter(key => !/^varve:1:(?:control|upstream) /.test(key)), [])
-})
 
 t.test('Redis stores upstreams under a digest: no URL and no secret appears in it', async t => {
   const redis = await startRedis(t)
@@ -118,10 +92,7 @@ t.test('a replica that starts without Redis adopts its chain\'s higher generatio
   const a = await replica(t, redis.url, upstream)
   for (let nth = 0; nth < 2; nth++) await sendRequest(a.adminUrl, '/purge', purgeAll)
   await a.get(blockTarget(2000))
-  await until(
-    async () => (await redis.client.keys('varve:1:4.3 json blocks 446')).length === 1,
-    'the block is in Redis'
-  )
+  await untilInRedis(redis, 'varve:1:4.3 json blocks 446')
   slow.isRejecting = true
   const b = await replica(t, slow.url, upstream)
   await isOf(t, upstream, b, 1000)
@@ -131,26 +102,6 @@ t.test('a replica that starts without Redis adopts its chain\'s higher generatio
   t.same(adoptedGenerations(b), [3])
   t.match(await b.get(blockTarget(2000)), { status: 200, headers: { [cacheStatusHeader]: redisHitStatus } })
   t.same(await redis.client.keys('varve:1:4.1 *'), [], 'nothing is written under the replica\'s own number')
-})
-
-t.test('entries cached without Redis are never written under another chain\'s number', async t => {
-  const redis = await startRedis(t)
-  const slow = await slowRedis(t, redis)
-  const [one, other] = [await startSandboxNode(t), await startSandboxNode(t, { seed: 2, blocks: 1500 })]
-  const a = await replica(t, redis.url, one)
-  slow.isRejecting = true
-  const b = await replica(t, slow.url, other)
-  await isOf(t, other, b, 2000)
-  slow.isRejecting = false
-  await until(() => adoptedGenerations(b).length > 0, 'Redis is back')
-  t.same(adoptedGenerations(b), [2])
-  await isOf(t, other, b, 1000)
-  await until(
-    async () => (await redis.client.keys('varve:1:4.2 json blocks *')).length > 0,
-    'the new entry is in Redis'
-  )
-  t.same(await redis.client.keys('varve:1:4.1 *'), [])
-  await isOf(t, one, a, 2000)
 })
 
 t.test('two chains of one name that both start without Redis get different numbers later', async t => {
@@ -171,51 +122,13 @@ t.test('two chains of one name that both start without Redis get different numbe
   t.same(varves.map(varve => adoptedGenerations(varve).length).sort(), [0, 1], 'one chain has the same number')
 })
 
-t.test('of two chains that take one number at the same time only one gets it', async t => {
-  const redis = await startRedis(t)
-  const { link } = await openRedisTier(t, redis.url)
-  const settle = async (hash: string): Promise<GenerationChoice> => {
-    const stamped = {
-      position: {
-        chainId: 4,
-        head: { version: 900n, timestampUsec: 900n, epoch: 1n, blockHeight: 90n },
-        oldest: { version: 0n, blockHeight: 0n }
-      },
-      family: 'x-aptos-'
-    }
-    const tracker = new Tracker(undefined, () => 0, undefined, true)
-    tracker.setChain({ id: 4, generation: 1 }, stamped, true)
-    const source = { readBlock: async (height: bigint) => ({ height, hash }), readHead: async () => stamped }
-    const chain = new AnchoredChain(source)
-    await chain.readAnchors(stamped.position)
-    return await chooseGeneration(
-      stamped,
-      {
-        tracker,
-        registry: new RedisGenerationRegistry(new ExpiringKeys(link, 'varve:1:', 100), () => []),
-        ...source,
-        now: () => 0,
-        events: new ChainEvents()
-      },
-      chain,
-      0
-    )
-  }
-  const decided = await Promise.all([settle('0xaa'), settle('0xbb')])
-  t.same(decided.map(({ generation, isAgreed }) => `${generation} ${isAgreed}`).sort(), ['1 true', '2 true'])
-  t.equal((await settle('0xbb')).generation, decided[1].generation, 'and later replicas decide by their anchors')
-})
-
 t.test('varve never reuses a number whose owner was removed: entries under it are not served', async t => {
   const redis = await startRedis(t)
   const slow = await slowRedis(t, redis)
   const [one, other] = [await startSandboxNode(t), await startSandboxNode(t, { seed: 2, blocks: 1500 })]
   const a = await replica(t, redis.url, one)
   await a.get(blockTarget(2000))
-  await until(
-    async () => (await redis.client.keys('varve:1:4.1 json blocks 446')).length === 1,
-    'the block is in Redis'
-  )
+  await untilInRedis(redis, 'varve:1:4.1 json blocks 446')
   for (let nth = 0; nth < 5; nth++) await sendRequest(a.adminUrl, '/purge', purgeAll)
   await until(
     async () => !(await publishedGenerations(redis)).includes('g1'),
@@ -228,6 +141,7 @@ t.test('varve never reuses a number whose owner was removed: entries under it ar
   await until(() => adoptedGenerations(b).length > 0, 'Redis is back')
   t.same(adoptedGenerations(b), [7])
   await isOf(t, other, b, 2000)
+  t.same(await redis.client.keys('varve:1:4.1 json blocks ???'), ['varve:1:4.1 json blocks 446'], 'the old one alone')
   await isOf(t, one, a, 2000)
 })
 
@@ -237,7 +151,7 @@ t.test('positions identify the chain of upstreams without blocks by height, rese
   upstream.faults.add({ kind: 'error', code: 'api_disabled', status: 403, match: 'block_by_height' })
   const [a, b] = [await replica(t, redis.url, upstream), await replica(t, redis.url, upstream)]
   await a.get(blockTarget(2000))
-  await until(async () => (await redis.client.keys('*blocks 446')).length === 1, 'the block is in Redis')
+  await untilInRedis(redis, '*blocks 446')
   t.match(await b.get(blockTarget(2000)), { headers: { [cacheStatusHeader]: redisHitStatus } })
   t.same(await publishedGenerations(redis), ['g1'])
   const c = await replica(t, redis.url, upstream)
@@ -264,21 +178,6 @@ t.test('positions identify the chain of upstreams without blocks by height, rese
   t.same(adoptedGenerations(late), [3])
 })
 
-t.test('varve adopts the highest generation proven to be its chain, and none that is not proven', async t => {
-  const candidates: KnownGeneration[] = [5, 4, 3].map(
-    generation => [generation, { anchors: [{ height: BigInt(generation), hash: '0xab' }], head: undefined }]
-  )
-  const chosen = async (...verdicts: ChainVerdict[]): Promise<number | string | undefined> => {
-    const candidate = await chooseCandidate(candidates, async ([generation]) => verdicts[5 - generation] ?? 'unknown')
-    return typeof candidate === 'string' ? candidate : candidate?.[0]
-  }
-  t.equal(await chosen('same', 'same', 'same'), 5)
-  t.equal(await chosen('other', 'same', 'same'), 4)
-  t.equal(await chosen('unknown', 'other', 'same'), 3)
-  t.equal(await chosen('unknown', 'other', 'unproven'), 'unknown', 'a later comparison decides')
-  t.equal(await chosen('unproven', 'other', 'unproven'), undefined)
-})
-
 t.test('after a Redis outage varve uses no entries until it knows the other replicas\' generations', async t => {
   const redis = await startRedis(t)
   const slow = await slowRedis(t, redis)
@@ -287,7 +186,7 @@ t.test('after a Redis outage varve uses no entries until it knows the other repl
     await startSandboxNode(t, { seed: 2, blocks: 1500 })
   ]
   const a = await replica(t, slow.url, one)
-  await until(async () => (await redis.client.hget(controlKey, 'g1'))?.includes('hash') === true, 'the chain is known')
+  await untilChainKnown(redis)
   slow.isRejecting = true
   slow.dropConnections()
   await until(async () => await a.metric('varve_redis_up') === 0, 'Redis is known to be down')
@@ -296,10 +195,7 @@ t.test('after a Redis outage varve uses no entries until it knows the other repl
   const b = await replica(t, redis.url, other)
   t.same(await publishedGenerations(redis), ['g1'])
   await b.get(blockTarget(1500))
-  await until(
-    async () => (await redis.client.keys('varve:1:4.1 json blocks ???')).length === 1,
-    'the block is in Redis'
-  )
+  await untilInRedis(redis, 'varve:1:4.1 json blocks ???')
   slow.delayMs = 5
   slow.isRejecting = false
   for (let version = 1000; adoptedGenerations(a).length === 0; version++) await isOf(t, one, a, 1000 + version % 500)
@@ -314,10 +210,7 @@ t.test('entries purged while the generation is unknown stay purged', async t => 
   const upstream = await startSandboxNode(t)
   const a = await replica(t, redis.url, upstream)
   await a.get(blockTarget(2000))
-  await until(
-    async () => (await redis.client.keys('varve:1:4.1 json blocks 446')).length === 1,
-    'the block is in Redis'
-  )
+  await untilInRedis(redis, 'varve:1:4.1 json blocks 446')
   slow.isRejecting = true
   const b = await replica(t, slow.url, upstream)
   t.match(JSON.parse((await sendRequest(b.adminUrl, '/purge', purgeAll)).body), { everywhere: false })
@@ -370,7 +263,7 @@ t.test('a replica that learns of another chain as its upstream changes starts it
   const [one, other] = [await startSandboxNode(t), await startSandboxNode(t, { seed: 7, blocks: 1500 })]
   const a = await replica(t, redis.url, one)
   await a.get(blockTarget(2000))
-  await until(async () => (await redis.client.hget(controlKey, 'g1'))?.includes('hash') === true, 'the chain is known')
+  await untilChainKnown(redis)
   // Keeps the connection, as a load balancer does: nothing notifies replica a of the change.
   one.faults.add({ kind: 'otherChain', blocks: 1400 })
   const b = await replica(t, redis.url, other)
@@ -394,8 +287,15 @@ t.test('an upstream that changes its chain id is quarantined: varve serves cache
   t.same([adoptedGenerations(a), await redis.client.exists('varve:1:control 9')], [[], 0])
 })
 
-const { stamped } = storedEntryOf('', '')
-const anchors = [{ height: 90n, hash: `0x${'ab'.repeat(32)}` }]
+const anchors = [{ height: '90n', hash: `0x${'ab'.repeat(32)}` }]
+const head = {
+  position: {
+    chainId: 4,
+    head: { version: '1000n', timestampUsec: '1000000n', epoch: '2n', blockHeight: '100n' },
+    oldest: { version: '10n', blockHeight: '1n' }
+  },
+  family: 'x-aptos-'
+}
 
 t.test('without blocks by height a replica follows a generation only if it has no anchors', async t => {
   const redis = await startRedis(t)
@@ -407,10 +307,10 @@ t.test('without blocks by height a replica follows a generation only if it has n
   const varve = await varveAt(t, upstream.url, { cache: { redis: { url: redis.url } } })
   await varve.get('/v1/accounts/0x1/modules?ledger_version=500')
   await until(async () => (await publishedGenerations(redis)).length === 1, 'Redis lists one generation')
-  await redis.client.hset(controlKey, 'g98', encodeWithChecksum({ anchors, head: stamped }))
+  await redis.client.hset(controlKey, 'g98', sealed({ anchors, head }))
   await until(() => varve.log.some(({ msg }) => /another chain/.test(String(msg))), 'the log reports another chain')
   t.same(adoptedGenerations(varve), [])
-  await redis.client.hset(controlKey, 'g99', encodeWithChecksum({ anchors: [], head: stamped }))
+  await redis.client.hset(controlKey, 'g99', sealed({ anchors: [], head }))
   await until(() => adoptedGenerations(varve).length > 0, 'the replica has adopted a generation')
   t.same(adoptedGenerations(varve), [99])
 })

@@ -4,7 +4,7 @@ import { type Sandbox } from '#sandbox'
 import { cacheStatusHeader, memoryHitStatus, redisHitStatus, storedMissStatus } from '../support/cache-status.js'
 import { sendRequest } from '../support/client.js'
 import { startRedis } from '../support/redis-server.js'
-import { blockTarget, controlKey, startSandboxNode, untilWritten } from '../support/replicas.js'
+import { blockTarget, controlKey, sealed, startSandboxNode, untilWritten } from '../support/replicas.js'
 import { slowRedis } from '../support/tcp-gate.js'
 import { startCountingUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
@@ -25,12 +25,6 @@ async function purge (varve: TestVarve, url: string): Promise<number> {
   const headers = { authorization: `Bearer ${token}` }
   return (await sendRequest(varve.adminUrl, '/purge', { method: 'POST', headers, body: JSON.stringify({ url }) }))
     .status
-}
-
-/** Returns a value as replicas store it: with a checksum. */
-function sealed (value: unknown): string {
-  const text = JSON.stringify(value)
-  return `${crc32(text).toString(16)} ${text}`
 }
 
 const position = {

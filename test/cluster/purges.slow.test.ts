@@ -1,12 +1,19 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { setTimeout as pause } from 'node:timers/promises'
 import t from 'tap'
-import { type TestRequest, type TestResponse, sendRequest, tableItemLookup } from '../support/client.js'
-import { type RedisProcess, startRedis } from '../support/redis-server.js'
-import { adoptedGenerations, controlKey, publishedGenerations, untilWritten } from '../support/replicas.js'
-import { cacheStatusHeader, memoryHitStatus, redisHitStatus, storedMissStatus } from '../support/cache-status.js'
+import { sendRequest, type TestRequest, type TestResponse, tableItemLookup } from '../support/client.js'
+import { type RedisProcess } from '../support/redis-server.js'
+import { startRedis } from '../support/redis-server.js'
+import {
+  controlKey,
+  adoptedGenerations,
+  publishedGenerations,
+  untilWritten,
+  untilInRedis
+} from '../support/replicas.js'
+import { memoryHitStatus, redisHitStatus, cacheStatusHeader, storedMissStatus } from '../support/cache-status.js'
 import { slowRedis } from '../support/tcp-gate.js'
-import { respondOk, startCountingUpstream, startStubUpstream } from '../support/stub-upstream.js'
+import { startCountingUpstream, respondOk, startStubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 import { type TestVarve, varveAt, varveAtSandbox } from '../support/varve.js'
 
@@ -247,10 +254,7 @@ for (const last of [2, 6]) {
       })
     }
     const { body: old } = await b.get(modules)
-    await until(
-      async () => (await redis.client.keys(`varve:1:4.${last} *`)).length > 0,
-      'the new entry is in Redis'
-    )
+    await untilInRedis(redis, `varve:1:4.${last} *`)
     t.match(
       await purge(a, { all: true }),
       { status: 202, body: '{"purged":true,"everywhere":false}' },
@@ -401,7 +405,7 @@ t.test('entries purged while being fetched from Redis or an upstream are fetched
     t.not((await next).body, body)
     // Relies on the order of writes: the first would be stored by now.
     if (target !== modules) {
-      await until(async () => (await redis.client.keys('c:1:4.1 *')).length > 0, 'the new entry is in Redis')
+      await untilInRedis(redis, 'c:1:4.1 *')
     }
     if (target !== modules) t.equal((await redis.client.keys('c:1:4.1 *')).length, 1, 'nothing of the first is stored')
   }

@@ -1,3 +1,4 @@
+import { crc32 } from 'node:zlib'
 import { type Test } from 'tap'
 import { type Sandbox, type SandboxOptions, startSandbox } from '#sandbox'
 import { type RedisProcess } from './redis-server.js'
@@ -46,6 +47,16 @@ export async function untilAllSynced (redis: RedisProcess): Promise<void> {
       'the replica has read the control record'
     )
   }
+}
+
+/** Waits until Redis has keys of a pattern. */
+export async function untilInRedis ({ client }: RedisProcess, pattern: string, count = 1): Promise<void> {
+  await until(async () => (await client.keys(pattern)).length >= count, `${count} of ${pattern} in Redis`)
+}
+
+/** Waits until the first generation has blocks to know its chain by. */
+export async function untilChainKnown ({ client }: RedisProcess): Promise<void> {
+  await until(async () => (await client.hget(controlKey, 'g1'))?.includes('hash') === true, 'the chain is known')
 }
 
 /** Waits until a replica has written this many entries to Redis. */
@@ -231,4 +242,10 @@ export async function countSlowReads (t: Test, { second, newTarget }: ReplicaPai
     if (waited() > timeoutMs * 0.9) waits++
   }
   return waits
+}
+
+/** Returns a value as replicas write it: as JSON after its checksum. A text such as "5n" is a bigint. */
+export function sealed (value: unknown): string {
+  const text = JSON.stringify(value)
+  return `${crc32(text).toString(16)} ${text}`
 }

@@ -1,5 +1,9 @@
+import { join } from 'node:path'
+import { pino } from 'pino'
 import t from 'tap'
+import { startServing } from '../../src/app/serve.js'
 import { configSchema } from '../../src/config/schema.js'
+import { runCommand } from '../cli/command.js'
 import { sendRequest } from '../support/client.js'
 import { startSandboxNode } from '../support/replicas.js'
 import { until } from '../support/until.js'
@@ -160,4 +164,30 @@ t.test('a worker pool behaves as one varve', async t => {
     t.match(await varve.get('/v1/spec.json'), { status: 404 })
     t.ok(await varve.metric(misses), 'counts of workers that have left are included')
   })
+})
+
+t.test('each line that a worker logs goes to the program that wants its log', async t => {
+  const upstream = await startSandboxNode(t, { prunedBlocks: 0 })
+  const lines: string[] = []
+  const config = configSchema.parse({
+    listen: '127.0.0.1:0',
+    admin: { listen: '127.0.0.1:0' },
+    workers: 2,
+    upstreams: [{ url: upstream.url }]
+  })
+  const varve = await startServing({ config, isSandbox: false }, pino({ level: 'silent' }), {
+    file: join(import.meta.dirname, '../../dist/cli.js'),
+    flags: [],
+    onLogLine: line => lines.push(line)
+  })
+  t.teardown(async () => {
+    await varve.stop({ drainMs: 0 })
+  })
+  const workersOf = (): Set<unknown> => new Set(lines.map(line => (JSON.parse(line) as { worker: number }).worker))
+  await until(() => workersOf().size === 2, 'both workers have logged')
+  t.ok(lines.every(line => line.indexOf('\n') === line.length - 1), 'each in one line')
+})
+
+t.test('a worker cannot be started from the command line', async t => {
+  t.match(await runCommand(t, ['worker']), { code: 2, err: /unknown command worker/ })
 })

@@ -1,8 +1,8 @@
-import { type ChildProcess, spawn } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import t, { type Test } from 'tap'
+import t from 'tap'
 import { sendRequest } from '../support/client.js'
+import { isGone, spawnProgram } from '../support/program.js'
 import { startSandboxNode } from '../support/replicas.js'
 import { until } from '../support/until.js'
 
@@ -11,42 +11,7 @@ t.jobs = 3
 // Creates an object per test: tap writes into it, so tests with one object would run the same callback.
 const together = (): { buffered: true } => ({ buffered: true })
 
-/** The compiled program with its log. */
-function program (
-  t: Test,
-  args: readonly string[]
-): {
-  child: ChildProcess,
-  log: () => Array<Record<string, unknown>>,
-  err: () => string,
-  saw: (pattern: RegExp) => Promise<RegExpExecArray>,
-  code: Promise<number | null>
-} {
-  const child = spawn(process.execPath, [join(import.meta.dirname, '../../dist/cli.js'), ...args], {
-    env: {},
-    stdio: ['ignore', 'pipe', 'pipe'],
-    detached: true
-  })
-  t.teardown(() => child.kill('SIGKILL'))
-  let out = ''
-  let err = ''
-  child.stdout.on('data', text => {
-    out += String(text)
-  })
-  child.stderr.on('data', text => {
-    err += String(text)
-  })
-  return {
-    child,
-    log: () => out.split('\n').slice(0, -1).map(line => JSON.parse(line) as Record<string, unknown>),
-    err: () => err,
-    saw: async pattern => {
-      await until(() => pattern.test(out), String(pattern))
-      return pattern.exec(out) as RegExpExecArray
-    },
-    code: new Promise(resolve => child.once('close', resolve))
-  }
-}
+const free = ['--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0']
 
 t.test(
   'a worker pool logs its addresses once, rolls on SIGHUP, rejects a bad file, and drains',
@@ -55,7 +20,7 @@ t.test(
     const upstream = await startSandboxNode(t, { prunedBlocks: 0 })
     const text = `upstreams: [{ url: "${upstream.url}" }]\nlisten: 127.0.0.1:0\nadmin: { listen: "127.0.0.1:0" }\n`
     const file = join(t.testdir({ 'v.yaml': text }), 'v.yaml')
-    const varve = program(t, ['--config', file, '--workers', '2'])
+    const varve = spawnProgram(t, ['--config', file, '--workers', '2'], { detached: true })
     const [, url = '', adminUrl = ''] = await varve.saw(
       /"url":"([^"]+)","adminUrl":"([^"]+)","workers":2,"msg":"listening"/
     )
@@ -78,25 +43,16 @@ t.test(
     t.match(await sendRequest(url, '/v1/spec.json'), { status: 404 })
     // Signals the whole group, as a terminal does.
     process.kill(-(varve.child.pid ?? NaN), 'SIGINT')
-    t.equal(await varve.code, 0)
+    t.equal((await varve.ended).code, 0)
     t.equal(varve.err(), '')
     t.match(varve.log().slice(-2), [{ msg: 'stopping', signal: 'SIGINT' }, { msg: 'stopped' }])
-    for (const pid of after) t.throws(() => process.kill(pid, 0), { code: 'ESRCH' })
+    t.ok(after.every(isGone))
   }
 )
 
 t.test('a stop does not wait for a rolling reload to end', together(), async t => {
   const upstream = await startSandboxNode(t, { prunedBlocks: 0 })
-  const varve = program(t, [
-    '--upstream',
-    upstream.url,
-    '--listen',
-    '127.0.0.1:0',
-    '--admin',
-    '127.0.0.1:0',
-    '--workers',
-    '4'
-  ])
+  const varve = spawnProgram(t, ['--upstream', upstream.url, ...free, '--workers', '4'])
   await varve.saw(/"msg":"listening"/)
   await until(
     async () => varve.log().filter(({ msg }) => msg === 'upstream is up').length === 4,
@@ -106,7 +62,7 @@ t.test('a stop does not wait for a rolling reload to end', together(), async t =
   await until(() => varve.log().some(({ worker }) => worker === 5), 'the first new worker logs')
   const signalledAt = performance.now()
   varve.child.kill('SIGTERM')
-  t.equal(await varve.code, 0)
+  t.equal((await varve.ended).code, 0)
   t.ok(performance.now() - signalledAt < 10_000)
   t.equal(varve.err(), '')
   t.notOk(varve.log().some(({ msg }) => /refused|exchanged/.test(String(msg))))
@@ -114,16 +70,7 @@ t.test('a stop does not wait for a rolling reload to end', together(), async t =
 
 t.test('a stop does not wait for a worker that is starting', together(), async t => {
   const upstream = await startSandboxNode(t, { prunedBlocks: 0 })
-  const varve = program(t, [
-    '--upstream',
-    upstream.url,
-    '--listen',
-    '127.0.0.1:0',
-    '--admin',
-    '127.0.0.1:0',
-    '--workers',
-    '2'
-  ])
+  const varve = spawnProgram(t, ['--upstream', upstream.url, ...free, '--workers', '2'])
   const [, adminUrl = ''] = await varve.saw(/"adminUrl":"([^"]+)"/)
   let pid: number | undefined
   await until(async () => {
@@ -137,42 +84,26 @@ t.test('a stop does not wait for a worker that is starting', together(), async t
   await varve.saw(/worker exited/)
   const signalledAt = performance.now()
   varve.child.kill('SIGTERM')
-  t.equal(await varve.code, 0)
+  t.equal((await varve.ended).code, 0)
   t.ok(performance.now() - signalledAt < 5000)
 })
 
 t.test('workers end with their primary process, however it ends', together(), async t => {
   const upstream = await startSandboxNode(t, { prunedBlocks: 0 })
-  const varve = program(t, [
-    '--upstream',
-    upstream.url,
-    '--listen',
-    '127.0.0.1:0',
-    '--admin',
-    '127.0.0.1:0',
-    '--workers',
-    '2'
-  ])
+  const varve = spawnProgram(t, ['--upstream', upstream.url, ...free, '--workers', '2'])
   const [, adminUrl = ''] = await varve.saw(/"adminUrl":"([^"]+)"/)
   const { workers } = JSON.parse((await sendRequest(adminUrl, '/status.json')).body) as {
     workers: Array<{ pid: number }>
   }
   t.equal(workers.length, 2)
   varve.child.kill('SIGKILL')
-  await until(() =>
-    workers.every(({ pid }) => {
-      try {
-        return !process.kill(pid, 0)
-      } catch {
-        return true
-      }
-    }), 'the workers have exited')
+  await until(() => workers.every(({ pid }) => isGone(pid)), 'the workers have exited')
 })
 
 t.test('workers that cannot listen end varve with 1 and one sentence, and none stays behind', together(), async t => {
   const upstream = await startSandboxNode(t, { prunedBlocks: 0 })
   const other = await startSandboxNode(t, { prunedBlocks: 0 })
-  const varve = program(t, [
+  const varve = spawnProgram(t, [
     '--upstream',
     upstream.url,
     '--listen',
@@ -182,6 +113,6 @@ t.test('workers that cannot listen end varve with 1 and one sentence, and none s
     '--workers',
     '2'
   ])
-  t.equal(await varve.code, 1)
+  t.equal((await varve.ended).code, 1)
   t.match(varve.err(), /^varve: cannot listen on \S+ \(listen\): .*EADDRINUSE.*\n$/)
 })
