@@ -4,6 +4,7 @@ import { type Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
 import { type ConnectionCutReason } from '../metrics/connection-cut-reasons.js'
 import { type HeldBytes, type InFlightBytes } from '../upstreams/in-flight-bytes.js'
+import { clientShare, ClientShares } from '../clients/client-shares.js'
 import { peerNetworkOf } from './client-address.js'
 import { findPendingResponse } from './http-exchange.js'
 import { type ResponseReader, readersToCut, ClientThroughputMeter } from './slow-readers.js'
@@ -36,8 +37,6 @@ interface SlowConnection extends ResponseReader {
 
 // Exceeds Node's keep-alive timeout, which a client restarts with every blank line that it sends.
 const maxIdleTicks = 80
-// Share of the connections that one network may hold while others come.
-const networkShare = 1 / 2
 // Limits the log to one line per 10 s: connections may be rejected thousands of times a second.
 const reportEveryTicks = 10
 
@@ -47,12 +46,10 @@ const reportEveryTicks = 10
  */
 export class ConnectionLimiter {
   readonly #metrics: ClosedConnectionMetrics
-  readonly #open = new Set<Socket>()
   readonly #states = new Map<Socket, ConnectionState>()
-  // Oldest first.
-  readonly #openByNetwork = new Map<string | undefined, Set<Socket>>()
+  readonly #open = new ClientShares<Socket>()
   // Only one network can hold more than half.
-  #largestNetwork: string | undefined
+  #largestNetwork = ''
   // Excludes destroyed sockets until their close event; counting them would close further connections.
   readonly #closing = new Set<Socket>()
   // Bodies that stay in memory until their clients have taken them.
@@ -143,31 +140,26 @@ export class ConnectionLimiter {
   }
 
   #admit (socket: Socket): boolean {
-    const network = peerNetworkOf(socket)
+    const network = peerNetworkOf(socket) ?? ''
     if (this.isFull && !this.#closeIdle() && !this.#closeOfLargest(network)) {
       this.#rejected++
       this.#metrics.cut('connection_limit')
       socket.destroy()
       return false
     }
-    this.#open.add(socket)
-    const ofNetwork = this.#openByNetwork.get(network) ?? new Set()
-    this.#openByNetwork.set(network, ofNetwork.add(socket))
-    if (ofNetwork.size > this.#limit * networkShare) this.#largestNetwork = network
+    this.#open.add(network, socket)
+    if (this.#open.of(network).size > this.#limit * clientShare) this.#largestNetwork = network
     socket.once('close', () => {
-      this.#open.delete(socket)
+      this.#open.remove(network, socket)
       this.#closing.delete(socket)
-      ofNetwork.delete(socket)
-      if (ofNetwork.size === 0) this.#openByNetwork.delete(network)
     })
     return true
   }
 
   /** Closes the oldest connection of a network beyond its share, for another network; returns false if none is. */
-  #closeOfLargest (newcomer: string | undefined): boolean {
-    const ofNetwork = this.#openByNetwork.get(this.#largestNetwork)
-    if (newcomer === this.#largestNetwork || ofNetwork === undefined) return false
-    if (ofNetwork.size <= this.#limit * networkShare) return false
+  #closeOfLargest (newcomer: string): boolean {
+    const ofNetwork = this.#open.of(this.#largestNetwork)
+    if (newcomer === this.#largestNetwork || ofNetwork.size <= this.#limit * clientShare) return false
     // Takes the first of the set without a copy, because a flood comes here for every connection.
     for (const oldest of ofNetwork) {
       if (this.#closing.has(oldest)) continue

@@ -1,3 +1,5 @@
+import { clientShare } from '../clients/client-shares.js'
+
 /** Bytes that one holder has taken from the budget; a second release does nothing. */
 export interface HeldBytes {
   release(): void
@@ -16,8 +18,6 @@ export const bytesPerStream = 128 * 1024
 
 // Beyond this share responses are streamed instead of stored; the rest is for streams and small responses.
 const bufferedShare = 3 / 4
-// Share that slow readers, and the fetches of one client, may take while others need the budget.
-const clientShare = 1 / 2
 // Share that writes to Redis may take; they can wait or be dropped, and responses cannot.
 const queuedShare = 1 / 8
 // Reports the budget as exhausted for this long, since requests come and go between two looks at it.

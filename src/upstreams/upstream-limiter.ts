@@ -1,4 +1,4 @@
-import { FairQueue } from './fair-queue.js'
+import { clientShare, ClientShares } from '../clients/client-shares.js'
 import { RateLimiter, toRateLimit } from './rate-limiter.js'
 import { type CancelSignal } from './upstream-request.js'
 
@@ -37,8 +37,45 @@ interface SlotOwner {
   readonly isProbe: boolean
 }
 
+/** A response that holds its slot for as long as its client reads. */
+interface Stream {
+  readonly startedAtMs: number
+  breakOff(reason: Error): void
+}
+
+/** Slot of one request in flight. */
+export class RequestSlot implements SlotOwner {
+  readonly clientId: string
+  readonly isProbe: boolean
+  isSent = false
+  stream: Stream | undefined
+  readonly #limiter: UpstreamLimiter
+
+  constructor (limiter: UpstreamLimiter, clientId: string, isProbe: boolean) {
+    this.#limiter = limiter
+    this.clientId = clientId
+    this.isProbe = isProbe
+  }
+
+  /** Records that the response is streamed. */
+  markStreaming (breakOff: Stream['breakOff']): void {
+    this.#limiter.onStreaming(this, breakOff)
+  }
+
+  /** Records that the request was sent. */
+  markSent (): void {
+    this.#limiter.onSent(this)
+  }
+
+  release (): void {
+    this.#limiter.onReleased(this)
+  }
+}
+
 // Requests in flight and queued per allowed connection.
 const queuedPerConnection = 8
+// Time that every stream gets, in which most end by themselves.
+const minStreamMs = 1000
 // Reports the slots as exhausted for this long, since requests come and go between two looks at them.
 const reportForMs = 10_000
 
@@ -47,29 +84,25 @@ export class UpstreamLimiter {
   readonly maxConcurrent: number
   readonly #rateLimiter: RateLimiter | undefined
   readonly #probeQueue = new Set<Waiter>()
-  readonly #clientQueue = new FairQueue<Waiter>()
+  readonly #clientQueue = new ClientShares<Waiter>()
   readonly #onIdle: Array<() => void> = []
+  readonly #streams = new ClientShares<Stream>()
   // Leaves a slot for other clients, so one stream cannot hold the only slot that clients have.
-  readonly #streamLimiter: ClientStreamLimiter
+  readonly #streamShare: number
+  readonly #onBrokenOff: () => void
   readonly #now: () => number
   #lastExhausted: { readonly limit: ExhaustedLimit, readonly atMs: number } | undefined
   #inFlight = 0
   #clientsInFlight = 0
   #wasProbeServed = false
   #timer: NodeJS.Timeout | undefined
+  #streamTimer: NodeJS.Timeout | undefined
 
   constructor ({ maxConcurrent, requestsPerSecond, now, onBrokenOff = () => {} }: UpstreamLimiterOptions) {
     this.maxConcurrent = maxConcurrent
     this.#now = now
-    this.#streamLimiter = new ClientStreamLimiter({
-      share: Math.min(Math.floor(maxConcurrent / 2), clientSlotsOf(maxConcurrent) - 1),
-      now,
-      hasOther: clientId => this.#clientQueue.hasOther(clientId),
-      onBrokenOff: () => {
-        this.#recordExhausted('maxConcurrent')
-        onBrokenOff()
-      }
-    })
+    this.#streamShare = Math.min(Math.floor(maxConcurrent * clientShare), clientSlotsOf(maxConcurrent) - 1)
+    this.#onBrokenOff = onBrokenOff
     this.#rateLimiter = requestsPerSecond === null ? undefined : new RateLimiter(toRateLimit(requestsPerSecond), now)
   }
 
@@ -83,12 +116,12 @@ export class UpstreamLimiter {
 
   /** Slots held by streams, which end when their clients have read them. */
   get streams (): number {
-    return this.#streamLimiter.size
+    return this.#streams.size
   }
 
   /** Limit for which a request was rejected or a stream broken off in the last ten seconds, or waits for streams. */
   get exhaustedLimit (): ExhaustedLimit | undefined {
-    if (this.#clientQueue.size > 0 && !this.#hasClientSlot && this.#streamLimiter.size > 0) return 'maxConcurrent'
+    if (this.#clientQueue.size > 0 && !this.#hasClientSlot && this.#streams.size > 0) return 'maxConcurrent'
     const last = this.#lastExhausted
     return last !== undefined && this.#now() - last.atMs < reportForMs ? last.limit : undefined
   }
@@ -168,9 +201,11 @@ export class UpstreamLimiter {
   /** Rejects all queued requests. */
   close (): void {
     clearTimeout(this.#timer)
-    this.#streamLimiter.close()
+    clearTimeout(this.#streamTimer)
     for (const waiter of this.#probeQueue) waiter.reject()
-    for (let next = this.#clientQueue.shift(); next !== undefined; next = this.#clientQueue.shift()) next.reject()
+    for (const clientId of this.#clientQueue.clientIds) {
+      for (const waiter of this.#clientQueue.of(clientId)) waiter.reject()
+    }
   }
 
   #notifyIfIdle (): void {
@@ -203,7 +238,7 @@ export class UpstreamLimiter {
       this.#rateLimiter?.capacityWithin(timeoutMs) ?? Infinity
     )
     if (this.#clientQueue.size < capacity) return
-    const displaced = this.#clientQueue.tailOfLongest(clientId)
+    const displaced = this.#clientQueue.newestOfLargest(clientId)
     this.#recordExhausted(this.#scarceLimit)
     if (displaced === undefined) throw new NoSlotError('upstream queue full')
     displaced.reject()
@@ -214,25 +249,58 @@ export class UpstreamLimiter {
   }
 
   #startSlot ({ clientId, isProbe }: SlotOwner): RequestSlot {
-    let endStream = (): void => {}
     this.#inFlight++
     if (!isProbe) this.#clientsInFlight++
     this.#rateLimiter?.reserve()
-    return new RequestSlot(this.#rateLimiter, {
-      onReleased: () => {
-        this.#inFlight--
-        if (!isProbe) this.#clientsInFlight--
-        endStream()
-        this.#serveQueue()
-        this.#notifyIfIdle()
-      },
-      onSent: () => {
-        this.#serveQueue()
-      },
-      onStreaming: breakOff => {
-        endStream = this.#streamLimiter.add(clientId, breakOff)
+    return new RequestSlot(this, clientId, isProbe)
+  }
+
+  /** Counts a request that was sent, perhaps again on another connection; its slot calls this. */
+  onSent (slot: RequestSlot): void {
+    if (this.#rateLimiter === undefined) return
+    if (slot.isSent) this.#rateLimiter.recordResent()
+    else this.#rateLimiter.recordSent()
+    slot.isSent = true
+    this.#serveQueue()
+  }
+
+  /** Counts a stream, whose client decides how long the slot is held; its slot calls this. */
+  onStreaming (slot: RequestSlot, breakOff: Stream['breakOff']): void {
+    slot.stream = { startedAtMs: this.#now(), breakOff }
+    this.#streams.add(slot.clientId, slot.stream)
+    this.#breakOffStreams()
+  }
+
+  /** Frees a slot, which calls this; an unsent request gives its reservation back. */
+  onReleased (slot: RequestSlot): void {
+    if (!slot.isSent) this.#rateLimiter?.releaseReservation()
+    this.#inFlight--
+    if (!slot.isProbe) this.#clientsInFlight--
+    if (slot.stream !== undefined) this.#streams.remove(slot.clientId, slot.stream)
+    this.#serveQueue()
+    this.#notifyIfIdle()
+  }
+
+  /** Breaks off the oldest streams of a client beyond its share while other clients wait. */
+  #breakOffStreams (): void {
+    if (this.#streams.size <= this.#streamShare) return
+    for (const clientId of this.#streams.clientIds) {
+      const own = [...this.#streams.of(clientId)]
+      if (!this.#clientQueue.hasOther(clientId)) continue
+      for (const { startedAtMs, breakOff } of own.slice(0, Math.max(0, own.length - this.#streamShare))) {
+        const leftMs = startedAtMs + minStreamMs - this.#now()
+        if (leftMs > 0) {
+          this.#streamTimer ??= setTimeout(() => {
+            this.#streamTimer = undefined
+            this.#breakOffStreams()
+          }, Math.ceil(leftMs))
+          return
+        }
+        this.#recordExhausted('maxConcurrent')
+        this.#onBrokenOff()
+        breakOff(new Error('stream broken off: other clients wait for the upstream'))
       }
-    })
+    }
   }
 
   #serveQueue (): void {
@@ -243,7 +311,7 @@ export class UpstreamLimiter {
       if (waiter === undefined) break
       waiter.start(this.#startSlot(waiter))
     }
-    this.#streamLimiter.enforce()
+    this.#breakOffStreams()
   }
 
   // Alternates probes with clients while both queue: under a low rate limit probes would otherwise take every slot.
@@ -254,7 +322,7 @@ export class UpstreamLimiter {
     this.#wasProbeServed = probe !== undefined && !(this.#wasProbeServed && hasClient)
     return this.#wasProbeServed
       ? probe
-      : this.#clientQueue.shift(clientId => this.#streamLimiter.isReachedBy(clientId))
+      : this.#clientQueue.shift(clientId => this.#streams.of(clientId).size >= this.#streamShare)
   }
 
   // Keeps one timer for the queue; with an infinite wait, the next sent request serves the queue.
@@ -270,126 +338,4 @@ export class UpstreamLimiter {
 /** Returns the slots of clients: all but one for polls, or the only one, for which clients and polls take turns. */
 function clientSlotsOf (maxConcurrent: number): number {
   return Math.max(1, maxConcurrent - 1)
-}
-
-/** Events of a slot. */
-interface SlotEvents {
-  onReleased(): void
-  onSent(): void
-  onStreaming(breakOff: (reason: Error) => void): void
-}
-
-/** Slot of one request in flight. */
-export class RequestSlot {
-  readonly #rateLimiter: RateLimiter | undefined
-  readonly #events: SlotEvents
-  #isSent = false
-
-  constructor (rateLimiter: RateLimiter | undefined, events: SlotEvents) {
-    this.#rateLimiter = rateLimiter
-    this.#events = events
-  }
-
-  /** Records that the response is streamed, so its client decides how long the slot is held. */
-  markStreaming (breakOff: (reason: Error) => void): void {
-    this.#events.onStreaming(breakOff)
-  }
-
-  /** Records that the request was sent, perhaps again on another connection. */
-  markSent (): void {
-    if (this.#rateLimiter === undefined) return
-    if (this.#isSent) this.#rateLimiter.recordResent()
-    else this.#rateLimiter.recordSent()
-    this.#isSent = true
-    this.#events.onSent()
-  }
-
-  /** Frees the slot; an unsent request gives its reservation back. */
-  release (): void {
-    if (!this.#isSent) this.#rateLimiter?.releaseReservation()
-    this.#events.onReleased()
-  }
-}
-
-/** A response that holds its slot for as long as its client reads. */
-interface Stream {
-  readonly clientId: string
-  readonly startedAtMs: number
-  breakOff(reason: Error): void
-}
-
-/** Options of a client stream limiter. */
-export interface ClientStreamLimiterOptions {
-  /** Streams that one client may hold while others wait. */
-  readonly share: number
-  readonly now: () => number
-  /** True when a client other than this one waits for a slot. */
-  readonly hasOther: (clientId: string) => boolean
-  /** Runs after a stream was broken off for others. */
-  readonly onBrokenOff: () => void
-}
-
-// Time that every stream gets, in which most end by themselves.
-const minStreamMs = 1000
-
-/** Streams of one upstream: breaks off those of a client beyond its share while other clients wait. */
-export class ClientStreamLimiter {
-  readonly #options: ClientStreamLimiterOptions
-  // Oldest first.
-  readonly #streams = new Set<Stream>()
-  #timer: NodeJS.Timeout | undefined
-
-  constructor (options: ClientStreamLimiterOptions) {
-    this.#options = options
-  }
-
-  get size (): number {
-    return this.#streams.size
-  }
-
-  /** Adds a stream; returns a function for its end. */
-  add (clientId: string, breakOff: Stream['breakOff']): () => void {
-    const stream: Stream = { clientId, startedAtMs: this.#options.now(), breakOff }
-    this.#streams.add(stream)
-    this.enforce()
-    return () => {
-      this.#streams.delete(stream)
-    }
-  }
-
-  /** True when a client has its share, so others are served before it. */
-  isReachedBy (clientId: string): boolean {
-    return this.#streams.size >= this.#options.share && this.#streamsOf(clientId).length >= this.#options.share
-  }
-
-  /** Breaks off the oldest streams of a client beyond its share; the caller calls this when a request must wait. */
-  enforce (): void {
-    const { share, now, hasOther, onBrokenOff } = this.#options
-    if (this.#streams.size <= share) return
-    for (const clientId of new Set([...this.#streams].map(stream => stream.clientId))) {
-      const own = this.#streamsOf(clientId)
-      if (own.length <= share || !hasOther(clientId)) continue
-      for (const { startedAtMs, breakOff } of own.slice(0, own.length - share)) {
-        const leftMs = startedAtMs + minStreamMs - now()
-        if (leftMs > 0) return this.#enforceAfter(leftMs)
-        onBrokenOff()
-        breakOff(new Error('stream broken off: other clients wait for the upstream'))
-      }
-    }
-  }
-
-  close (): void {
-    clearTimeout(this.#timer)
-  }
-
-  #streamsOf (clientId: string): Stream[] {
-    return [...this.#streams].filter(stream => stream.clientId === clientId)
-  }
-
-  #enforceAfter (ms: number): void {
-    this.#timer ??= setTimeout(() => {
-      this.#timer = undefined
-      this.enforce()
-    }, Math.ceil(ms))
-  }
 }

@@ -6,7 +6,6 @@ import {
   type SlotRequest,
   type RequestSlot
 } from '../../src/upstreams/upstream-limiter.js'
-import { FairQueue } from '../../src/upstreams/fair-queue.js'
 
 function limiterOf (t: Test, change: Partial<UpstreamLimiterOptions> = {}): UpstreamLimiter {
   const limiter = new UpstreamLimiter({
@@ -205,20 +204,6 @@ t.test('a limiter is busy when half of it is used or a request waits, the caller
   t.ok(full.isBusy(1))
   full.close()
   await t.rejects(queued, { message: /^no upstream slot/ }, 'a closed limiter grants no slots')
-})
-
-t.test('removing requests leaves nothing of them in the fair queue', async t => {
-  const queue = new FairQueue<{ name: string }>()
-  const [one, two] = [{ name: 'one' }, { name: 'two' }]
-  queue.add('a', one)
-  queue.add('a', two)
-  queue.remove('a', two)
-  queue.remove('a', two)
-  queue.remove('b', one)
-  t.equal(queue.size, 1)
-  t.equal(queue.shift(), one)
-  t.equal(queue.shift(), undefined)
-  t.equal(queue.tailOfLongest('a'), undefined)
 })
 
 t.test('a removed upstream is idle once no request is in flight or queued, also for the rate', async t => {
