@@ -6,18 +6,10 @@ import { setTimeout as pause } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { type Resolve } from '../../src/upstreams/dns.js'
 import { UpstreamFailure } from '../../src/upstreams/upstream-failure.js'
-import { UpstreamClient } from '../../src/upstreams/upstream-client.js'
-import { type UpstreamRequest } from '../../src/upstreams/upstream-request.js'
 import { respondOk } from '../support/stub-upstream.js'
+import { testRequest, upstreamClientAt } from '../support/upstream-client.js'
 import { until } from '../support/until.js'
 
-const request: UpstreamRequest = {
-  endpoint: 'account_modules',
-  method: 'GET',
-  target: '/v1/x',
-  headers: {},
-  isIdempotent: true
-}
 const resolveEveryMs = 20
 // Unused connections close after three seconds in any case.
 const soonMs = 2000
@@ -30,21 +22,11 @@ async function listens (
   t: Test,
   address: string,
   port = 0
-): Promise<
-  {
-    port: number,
-    requestCount: () => number,
-    opened: () => number,
-    open: () => number,
-    pending: ServerResponse[],
-    setHolding: (isHolding: boolean) => void
-  }
-> {
+) {
   const sockets = new Set<Socket>()
   const pending: ServerResponse[] = []
-  let [requestCount, opened, isHolding] = [0, 0, false]
+  let [opened, isHolding] = [0, false]
   const server = createServer((_request, response) => {
-    requestCount++
     if (isHolding) pending.push(response)
     else respondOk(response, `"${address}"`)
   })
@@ -62,39 +44,28 @@ async function listens (
   })
   return {
     port: (server.address() as AddressInfo).port,
-    requestCount: () => requestCount,
     opened: () => opened,
     open: () => sockets.size,
     pending,
-    setHolding: value => {
+    setHolding: (value: boolean) => {
       isHolding = value
     }
   }
 }
 
 /** Creates an upstream whose name is resolved by the test. */
-function named (t: Test, port: number, resolve: Resolve, timeoutMs = 2000, maxConcurrent = 4) {
+function named (t: Test, port: number, resolve: Resolve, maxConcurrent = 4) {
   let lost = 0
-  const upstream = new UpstreamClient({
-    name: 'n',
-    url: `http://node.example:${port}`,
-    headers: {},
-    timeoutMs,
+  const upstream = upstreamClientAt(t, `http://node.example:${port}`, {
     maxConcurrent,
-    caFile: null,
-    maxBufferedBytes: 1000,
-    now: () => performance.now(),
     resolve,
     resolveEveryMs,
     onConnectionLost: () => {
       lost++
     }
-  }, { fetched: () => {} })
-  t.teardown(async () => {
-    await upstream.close()
   })
   const fetchBody = async (): Promise<string> =>
-    await upstream.fetch(request).then(
+    await upstream.fetch(testRequest).then(
       ({ body }) => body.toString(),
       (error: unknown) => error instanceof UpstreamFailure ? error.description : String(error)
     )
@@ -129,16 +100,10 @@ t.test('a connection that is never idle follows a DNS change too', async t => {
   await listens(t, '127.0.0.2', old.port)
   const dns = { addresses: at('127.0.0.1') }
   let lookupCount = 0
-  const { fetchBody } = named(
-    t,
-    old.port,
-    async () => {
-      lookupCount++
-      return dns.addresses
-    },
-    2000,
-    1
-  )
+  const { fetchBody } = named(t, old.port, async () => {
+    lookupCount++
+    return dns.addresses
+  }, 1)
   await fetchBody()
   old.setHolding(true)
   const first = fetchBody()
@@ -194,25 +159,14 @@ t.test('a dead address is skipped: it refuses connections, is silent or is of th
 t.test('an IP address in place of a name is never looked up', async t => {
   const server = await listens(t, '127.0.0.1')
   let lookupCount = 0
-  const upstream = new UpstreamClient({
-    name: 'n',
-    url: `http://127.0.0.1:${server.port}`,
-    headers: {},
-    timeoutMs: 1000,
-    maxConcurrent: 1,
-    caFile: null,
-    maxBufferedBytes: 1000,
-    now: () => performance.now(),
+  const upstream = upstreamClientAt(t, `http://127.0.0.1:${server.port}`, {
     resolveEveryMs: 5,
     resolve: async () => {
       lookupCount++
       return []
     }
-  }, { fetched: () => {} })
-  t.teardown(async () => {
-    await upstream.close()
   })
-  t.equal((await upstream.fetch(request)).body.toString(), '"127.0.0.1"')
+  t.equal((await upstream.fetch(testRequest)).body.toString(), '"127.0.0.1"')
   await pause(30)
   t.equal(lookupCount, 0)
 })

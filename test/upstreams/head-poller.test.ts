@@ -2,10 +2,10 @@ import t, { type Test } from 'tap'
 import { readPosition } from '../../src/api/position.js'
 import { Tracker } from '../../src/chain/tracker.js'
 import { HeadPoller, type HeadPollOptions, type PollOutcome } from '../../src/upstreams/head-pollers.js'
-import { UpstreamClient } from '../../src/upstreams/upstream-client.js'
-import { type UpstreamResponse } from '../../src/api/upstream-response.js'
 import { Deferred } from '../../src/workers/deferred.js'
-import { respondOk, respondToIndex, stamps, startStubUpstream } from '../support/stub-upstream.js'
+import { type UpstreamResponse } from '../../src/api/upstream-response.js'
+import { respondToIndex, respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
+import { upstreamClientAt } from '../support/upstream-client.js'
 import { type RequestListener } from 'node:http'
 
 /** Returns a healthy, verified upstream whose position has the given age. */
@@ -19,17 +19,10 @@ function upstreamWith (ageMs: () => number): HeadPollOptions['upstream'] {
   return { state: 'up', isUp: true, isVerified: true, health, windowTracker, markSilent: () => {} }
 }
 
-async function polled (
-  t: Test,
-  index: RequestListener,
-  pollMs = 10,
-  now = { ms: 0 },
-  requests?: string[]
-): Promise<
-  { poll: HeadPoller, states: PollOutcome[], tracker: Tracker, upstream: UpstreamClient, now: { ms: number } }
-> {
+/** Makes a poller of an upstream with an index; without `requests` no other endpoint has a position. */
+async function polled (t: Test, index: RequestListener, requests?: string[]) {
+  const now = { ms: 0 }
   const stub = await startStubUpstream(t, (request, response) => {
-    // Without `requests` the upstream never sends a position, so a poll cannot fall back to another endpoint.
     if (requests === undefined) {
       response.writeHead(200).end('{}')
       return
@@ -37,23 +30,14 @@ async function polled (
     requests.push(request.url ?? '')
     respondOk(response, '[]')
   }, index)
-  const upstream = new UpstreamClient({
-    name: 'n',
-    url: stub.url,
-    headers: {},
-    timeoutMs: 1000,
-    maxConcurrent: 4,
-    caFile: null,
-    maxBufferedBytes: 1000,
-    now: () => performance.now()
-  }, { fetched: () => {} })
+  const upstream = upstreamClientAt(t, stub.url, { timeoutMs: 1000 })
   const tracker = new Tracker(undefined, () => now.ms)
   const states: PollOutcome[] = []
   const poll = new HeadPoller({
     upstream: upstreamWith(() => tracker.ageMs),
     fetch: async upstreamRequest => await upstream.fetch(upstreamRequest),
     heads: tracker,
-    pollMs,
+    pollMs: 10,
     now: () => now.ms,
     onPolled: state => states.push(state),
     onRelease: release => {
@@ -62,21 +46,20 @@ async function polled (
   })
   t.teardown(async () => {
     poll.stop()
-    await upstream.close()
   })
   return { poll, states, tracker, upstream, now }
 }
 
 t.test('a failed poll, or one without a position, is reported as unanswered', async t => {
-  const mute = await polled(t, (_request, response) => {
-    response.destroy()
-  })
-  await mute.poll.poll()
-  const bare = await polled(t, (_request, response) => {
-    response.writeHead(200).end('{}')
-  })
-  await bare.poll.poll()
-  t.same([mute.states, bare.states], [['unanswered'], ['unanswered']])
+  const indexes: RequestListener[] = [
+    (_request, response) => response.destroy(),
+    (_request, response) => response.writeHead(200).end('{}')
+  ]
+  for (const index of indexes) {
+    const { poll, states } = await polled(t, index)
+    await poll.poll()
+    t.same(states, ['unanswered'])
+  }
 })
 
 t.test('without a position in the index, a poll learns the position from the gas estimate', async t => {
@@ -87,8 +70,6 @@ t.test('without a position in the index, a poll learns the position from the gas
       (_request, response) => {
         response.writeHead(status).end('{"git_hash":"aaaa"}')
       },
-      10,
-      { ms: 0 },
       requests
     )
     await poll.poll()
@@ -107,8 +88,6 @@ t.test('an upstream that returns 429 or 5xx gets no second poll request for the 
       (_request, response) => {
         response.writeHead(status).end()
       },
-      10,
-      { ms: 0 },
       requests
     )
     await poll.poll()

@@ -1,11 +1,7 @@
 import t from 'tap'
-import { RateLimiter, toRateLimit } from '../../src/upstreams/rate-limiter.js'
+import { RateLimiter } from '../../src/upstreams/rate-limiter.js'
 import { checkAsync, seedTitle } from '../support/properties.js'
 import fc from 'fast-check'
-
-t.test('the rate limit has a margin for requests that arrive closer together than they were sent', async t => {
-  t.same(toRateLimit(10), { count: 10, perMs: 1020 })
-})
 
 t.test('a reservation counts until it is sent, and a sent request counts from then on', async t => {
   const clock = { ms: 0 }

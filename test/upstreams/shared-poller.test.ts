@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
-import { UpstreamClient } from '../../src/upstreams/upstream-client.js'
 import { SharedPoller } from '../../src/upstreams/shared-poller.js'
 import { respondToIndex, startStubUpstream } from '../support/stub-upstream.js'
+import { upstreamClientAt } from '../support/upstream-client.js'
 import { until } from '../support/until.js'
 import { type RequestListener } from 'node:http'
 
@@ -19,18 +19,7 @@ async function shared (
   })
   const now = { ms: 0 }
   const notified: string[] = []
-  const upstreams = [
-    new UpstreamClient({
-      name: 'n',
-      url: upstream.url,
-      headers: {},
-      timeoutMs: 300,
-      maxConcurrent: 20,
-      caFile: null,
-      maxBufferedBytes: 1000,
-      now: () => now.ms
-    }, { fetched: () => {} })
-  ]
+  const upstreams = [upstreamClientAt(t, upstream.url, { timeoutMs: 300, maxConcurrent: 20, now: () => now.ms })]
   const polls = new SharedPoller(upstreams, () => now.ms, (name, target, polled) => {
     notified.push(`${name} ${target} ${'failure' in polled ? polled.failure : polled.status}`)
   })

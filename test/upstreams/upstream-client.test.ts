@@ -3,43 +3,16 @@ import { type ServerResponse } from 'node:http'
 import t, { type Test } from 'tap'
 import { type Socket } from 'node:net'
 import { UpstreamFailure } from '../../src/upstreams/upstream-failure.js'
-import { UpstreamClient, type UpstreamClientOptions } from '../../src/upstreams/upstream-client.js'
+import { type UpstreamClientOptions } from '../../src/upstreams/upstream-client.js'
 import { type UpstreamRequest } from '../../src/upstreams/upstream-request.js'
 import { type UpstreamResponse } from '../../src/api/upstream-response.js'
 import { startDelayedServer, blockLoop } from '../support/blocked-loop.js'
-import { respondOk, stamps, startRawUpstream, startStubUpstream } from '../support/stub-upstream.js'
+import { testRequest, upstreamClientAt } from '../support/upstream-client.js'
+import { respondOk, startRawUpstream, stamps, startStubUpstream } from '../support/stub-upstream.js'
 
-const upstreamRequest: UpstreamRequest = {
-  endpoint: 'account_modules',
-  method: 'GET',
-  target: '/v1/accounts/0x1/modules',
-  headers: { accept: 'application/json' },
-  isIdempotent: true
-}
-
-function clientAt (
-  t: Test,
-  url: string,
-  change: Partial<UpstreamClientOptions> = {}
-): { client: UpstreamClient, fetches: string[] } {
+function clientAt (t: Test, url: string, change: Partial<UpstreamClientOptions> = {}) {
   const fetches: string[] = []
-  const client = new UpstreamClient({
-    name: 'n',
-    url,
-    headers: {},
-    timeoutMs: 2000,
-    maxConcurrent: 4,
-    caFile: null,
-    maxBufferedBytes: 1000,
-    now: () => performance.now(),
-    ...change
-  }, {
-    fetched: (name, endpoint, status) => fetches.push(`${name} ${endpoint} ${status}`)
-  })
-  t.teardown(async () => {
-    await client.close()
-  })
-  return { client, fetches }
+  return { client: upstreamClientAt(t, url, change, line => fetches.push(line)), fetches }
 }
 
 async function reasonOf (fetching: Promise<unknown>): Promise<string> {
@@ -68,7 +41,7 @@ t.test('a request carries the operator\'s headers, one media type, no coding and
   const { client, fetches } = clientAt(t, `${stub.url}/key/`, {
     headers: { Authorization: 'Bearer secret', Accept: 'text/html' }
   })
-  const upstreamResponse = await client.fetch(upstreamRequest)
+  const upstreamResponse = await client.fetch(testRequest)
   t.same(stub.requests, ['GET /key/v1/accounts/0x1/modules'])
   const [lines = []] = stub.rawHeaders
   const sent = Object.fromEntries(
@@ -113,7 +86,7 @@ t.test('an incomplete or malformed response is a failure with its reason', async
   for (const [reason, bytes] of cases) {
     const raw = await startRawUpstream(t, bytes)
     const { client, fetches } = clientAt(t, raw.url, { timeoutMs: reason === 'timeout' ? 200 : 3000 })
-    t.equal(await reasonOf(client.fetch(upstreamRequest)), reason)
+    t.equal(await reasonOf(client.fetch(testRequest)), reason)
     t.equal(raw.connections(), 1, 'requested once')
     t.notOk(client.lastFetchSucceeded)
     t.same(fetches, [`n account_modules ${reason}`])
@@ -121,40 +94,32 @@ t.test('an incomplete or malformed response is a failure with its reason', async
 })
 
 t.test('an unreachable upstream is a failure with its reason', async t => {
-  t.equal(await reasonOf(clientAt(t, 'http://127.0.0.1:1').client.fetch(upstreamRequest)), 'refused')
-  t.equal(await reasonOf(clientAt(t, 'http://nowhere.invalid').client.fetch(upstreamRequest)), 'unresolved')
+  t.equal(await reasonOf(clientAt(t, 'http://127.0.0.1:1').client.fetch(testRequest)), 'refused')
+  t.equal(await reasonOf(clientAt(t, 'http://nowhere.invalid').client.fetch(testRequest)), 'unresolved')
 })
 
 t.test('requests beyond an upstream\'s queue are rejected at once, so the queue is bounded', async t => {
   const stub = await startStubUpstream(t, () => {})
   const { client, fetches } = clientAt(t, stub.url, { maxConcurrent: 1 })
-  const queued = Array.from({ length: 8 }, async () => await reasonOf(client.fetch(upstreamRequest)))
-  t.equal(await reasonOf(client.fetch(upstreamRequest)), 'no_slot')
+  const queued = Array.from({ length: 8 }, async () => await reasonOf(client.fetch(testRequest)))
+  t.equal(await reasonOf(client.fetch(testRequest)), 'no_slot')
   t.same(fetches, ['n account_modules no_slot'])
   await client.close()
   t.notOk((await Promise.all(queued)).includes('responded'), 'closing the upstream rejects all queued requests')
 })
 
 t.test('a 503 without a position counts as a failure; an error of the full node itself does not', async t => {
-  let respond: Parameters<typeof startStubUpstream>[1] = (_request, response) => {
-    response.writeHead(503).end('busy')
+  const cases: Array<[why: string, status: number, headers: Record<string, string>, hasSucceeded: boolean]> = [
+    ['a 503 of a gateway', 503, {}, false],
+    ['a 500 of a full node', 500, stamps(), true],
+    ['a framework error has no position', 400, {}, true]
+  ]
+  for (const [why, status, headers, hasSucceeded] of cases) {
+    const stub = await startStubUpstream(t, (_request, response) => response.writeHead(status, headers).end())
+    const { client } = clientAt(t, stub.url)
+    await client.fetch(testRequest)
+    t.equal(client.lastFetchSucceeded, hasSucceeded, why)
   }
-  const stub = await startStubUpstream(t, (request, response, nth) => {
-    respond(request, response, nth)
-  })
-  const { client } = clientAt(t, stub.url)
-  await client.fetch(upstreamRequest)
-  t.notOk(client.lastFetchSucceeded, 'a 503 of a gateway')
-  respond = (_request, response) => {
-    response.writeHead(500, stamps()).end()
-  }
-  await client.fetch(upstreamRequest)
-  t.ok(client.lastFetchSucceeded, 'a 500 of a full node')
-  respond = (_request, response) => {
-    response.writeHead(400).end()
-  }
-  await client.fetch(upstreamRequest)
-  t.ok(client.lastFetchSucceeded, 'a framework error has no position')
 })
 
 t.test('a keep-alive connection that closes under a read causes one retry and no error', async t => {
@@ -165,8 +130,8 @@ t.test('a keep-alive connection that closes under a read causes one retry and no
     })
   })
   const { client } = clientAt(t, raw.url, { maxConcurrent: 1 })
-  t.equal((await client.fetch(upstreamRequest)).body.toString(), '1')
-  t.equal((await client.fetch(upstreamRequest)).body.toString(), '2')
+  t.equal((await client.fetch(testRequest)).body.toString(), '1')
+  t.equal((await client.fetch(testRequest)).body.toString(), '2')
   t.equal(raw.connections(), 2)
 })
 
@@ -176,17 +141,11 @@ t.test('a response carries the release that was running before its request', asy
     respondOk(response, '[]')
   })
   const { client } = clientAt(t, stub.url)
-  t.equal((await client.fetch(upstreamRequest)).release, undefined)
+  t.equal((await client.fetch(testRequest)).release, undefined)
   t.equal(client.release, 'new')
 })
 
-const other: UpstreamRequest = {
-  endpoint: 'other',
-  method: 'GET',
-  target: '/v1/spec.json',
-  headers: {},
-  isIdempotent: true
-}
+const other: UpstreamRequest = { ...testRequest, endpoint: 'other', target: '/v1/spec.json', headers: {} }
 const posted: UpstreamRequest = {
   ...other,
   method: 'POST',
@@ -209,7 +168,7 @@ t.test('cancelling a request aborts it upstream and does not count against the u
     else respondOk(response, '[]')
   })
   const { client, fetches } = clientAt(t, stub.url)
-  await client.fetch(upstreamRequest)
+  await client.fetch(testRequest)
   const here = new Promise<ServerResponse>(resolve => {
     arrived = resolve
   })
@@ -255,7 +214,6 @@ t.test('a forwarded response occupies its slot exactly until its body ends', asy
     }
   })
   const { client, fetches } = clientAt(t, stub.url, { maxConcurrent: 1 })
-  const leaving = (): AbortController => new AbortController()
   const ends: [string, string, (upstreamResponse: UpstreamResponse, controller: AbortController) => unknown][] = [
     ['GET', 'whole', read],
     ['GET', 'whole', ({ rest }) => {
@@ -279,7 +237,7 @@ t.test('a forwarded response occupies its slot exactly until its body ends', asy
     for (const declared of ['', '&declared']) {
       // Repeats more often than there are slots, so a leaked slot shows.
       for (let round = 0; round < 10; round++) {
-        const controller = leaving()
+        const controller = new AbortController()
         await end(
           await client.forward({ ...other, method, target: `/v1/x?${how}${declared}` }, controller.signal),
           controller
@@ -294,7 +252,7 @@ t.test('a forwarded response occupies its slot exactly until its body ends', asy
       async (_, at) => at === 0 ? await client.forward({ ...other, target: '/v1/x?open' }, notCancelled()) : undefined
     )
   )
-  const queued = Array.from({ length: 7 }, async () => await reasonOf(client.fetch(upstreamRequest)))
+  const queued = Array.from({ length: 7 }, async () => await reasonOf(client.fetch(testRequest)))
   t.equal(await reasonOf(client.forward(other, notCancelled())), 'no_slot', 'a streaming response counts as in flight')
   slots[0]?.rest?.destroy()
   await client.close()
@@ -317,7 +275,7 @@ t.test('a request that is not idempotent is sent once, even if its keep-alive co
     })
   })
   const { client, fetches } = clientAt(t, raw.url, { maxConcurrent: 1 })
-  t.equal((await client.fetch(upstreamRequest)).status, 200)
+  t.equal((await client.fetch(testRequest)).status, 200)
   t.equal(await reasonOf(client.forward(posted, notCancelled())), 'truncated')
   t.equal(raw.connections(), 1)
   t.same(fetches, ['n account_modules 200', 'n other truncated'])
@@ -360,11 +318,11 @@ t.test('a timeout does not count against an upstream that has responded in the m
     if (request.url?.endsWith('/lost') !== true) respondOk(response, '[]')
   })
   const { client } = clientAt(t, stub.url, { timeoutMs: 1000 })
-  const lost = reasonOf(client.fetch({ ...upstreamRequest, target: '/v1/lost' }))
-  await client.fetch(upstreamRequest)
+  const lost = reasonOf(client.fetch({ ...testRequest, target: '/v1/lost' }))
+  await client.fetch(testRequest)
   t.equal(await lost, 'timeout')
   t.ok(client.lastFetchSucceeded)
-  t.equal(await reasonOf(client.fetch({ ...upstreamRequest, target: '/v1/lost' })), 'timeout')
+  t.equal(await reasonOf(client.fetch({ ...testRequest, target: '/v1/lost' })), 'timeout')
   t.notOk(client.lastFetchSucceeded, 'a timeout of a request sent later does')
 })
 
@@ -377,8 +335,8 @@ t.test('a response that arrived while varve\'s event loop was blocked is no upst
       lost.push('lost')
     }
   })
-  await client.fetch(upstreamRequest)
-  const fetching = reasonOf(client.fetch(upstreamRequest))
+  await client.fetch(testRequest)
+  const fetching = reasonOf(client.fetch(testRequest))
   // Lets the request leave first; its response comes much later.
   await new Promise(resolve => {
     setTimeout(resolve, 50)

@@ -224,3 +224,73 @@ t.test('a removed upstream is idle once no request is in flight or queued, also 
   t.same(events, ['b rejected'])
   await limiter.waitUntilIdle()
 })
+
+/** Takes slots for a client and turns them into streams; `broken` gets the names of those that are broken off. */
+function streamsOf (limiter: UpstreamLimiter, clientId: string, count: number, broken: string[] = []): number {
+  const slots = Array.from({ length: count }, () => limiter.tryAcquire(false, clientId))
+  for (const [nth, slot] of slots.entries()) {
+    slot?.markStreaming(() => {
+      broken.push(`${clientId}${nth}`)
+      slot.release()
+    })
+  }
+  return slots.filter(Boolean).length
+}
+
+t.test('one slot stays free for probes, however many clients stream or wait', async t => {
+  const limiter = limiterOf(t, { maxConcurrent: 4 })
+  t.equal(streamsOf(limiter, 'a', 4), 3)
+  limiter.acquire(wish({ clientId: 'b' })).catch(() => {})
+  t.ok(limiter.tryAcquire(true))
+  t.same([limiter.inFlight, limiter.streams, limiter.queued], [4, 3, 1])
+  t.equal(limiter.tryAcquire(true), undefined, 'probes count against the limit too')
+})
+
+t.test('while others wait, the oldest streams of a client beyond its share are broken off', async t => {
+  const cases: Array<[why: string, maxConcurrent: number, broken: string[]]> = [
+    ['half of five', 5, ['a0', 'a1']],
+    ['the only slot of clients', 2, ['a0']],
+    ['the only slot of all', 1, ['a0']]
+  ]
+  for (const [why, maxConcurrent, expected] of cases) {
+    const clock = { ms: 0 }
+    const broken: string[] = []
+    let count = 0
+    const limiter = limiterOf(t, {
+      maxConcurrent,
+      now: () => clock.ms,
+      onBrokenOff: () => {
+        count++
+      }
+    })
+    streamsOf(limiter, 'a', 4, broken)
+    clock.ms = 1000
+    const leaving = new AbortController()
+    limiter.acquire(wish({ signal: leaving.signal })).catch(() => {})
+    t.same(broken, [], `${why}: its own requests wait for it`)
+    t.equal(limiter.exhaustedLimit, 'maxConcurrent', 'one waits for a slot that streams hold')
+    leaving.abort()
+    t.ok(await limiter.acquire(wish({ clientId: 'b' })))
+    t.same([broken, count], [expected, expected.length], why)
+  }
+})
+
+t.test('every stream has a second before it is broken off', async t => {
+  const limiter = limiterOf(t, { maxConcurrent: 3 })
+  const broken: string[] = []
+  const started = performance.now()
+  streamsOf(limiter, 'a', 2, broken)
+  t.ok(await limiter.acquire(wish({ clientId: 'b' })))
+  t.ok(performance.now() - started >= 1000)
+  t.same(broken, ['a0'])
+})
+
+t.test('a client with its share of streams is served after all others that wait', async t => {
+  const limiter = limiterOf(t, { maxConcurrent: 3, now: () => 0 })
+  streamsOf(limiter, 'a', 1)
+  const held = limiter.tryAcquire(false, 'c')
+  const { enqueue, slots, events } = line(limiter)
+  for (const name of ['a1', 'b1']) enqueue(name)
+  await serveAll(slots, held)
+  t.same(events, ['b1', 'a1'])
+})
