@@ -1,21 +1,20 @@
-import { createServer } from 'node:http'
 import t, { type Test } from 'tap'
 import { adminUrlOf } from '../../src/tools/admin/admin-client.js'
 import { statusScreenOf } from '../../src/tools/admin/status-screen.js'
+import { startStubUpstream } from '../support/stub-upstream.js'
 import { varveAtSandbox } from '../support/varve.js'
 import { runCommand, startCommand } from './command.js'
-import { listening } from '../support/stub-upstream.js'
 
 const token = 'the t0ken'
 const read = '/v1/accounts/0x1/modules?ledger_version=500'
 
 /** Starts a server that gives one response to every request. */
-async function adminLike (t: Test, status: number, body: string): Promise<string> {
-  const server = createServer((_request, response) => {
-    response.writeHead(status, { 'content-type': 'application/json' }).end(body)
-  })
-  return new URL(await listening(t, server)).host
-}
+const adminLike = async (t: Test, status: number, body: string): Promise<string> =>
+  new URL(
+    (await startStubUpstream(t, (_request, response) => {
+      response.writeHead(status).end(body)
+    })).url
+  ).host
 
 t.test('varve status prints the state of a running varve on one screen', async t => {
   const { varve } = await varveAtSandbox(t)

@@ -1,29 +1,21 @@
 import { existsSync, readdirSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:http'
+import { type RequestListener } from 'node:http'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { parse } from 'yaml'
-import { startSandbox, type Sandbox, type SandboxOptions } from '#sandbox'
 import { configSchema } from '../../src/config/schema.js'
 import { certificate, certificateKey } from '../support/certificate.js'
 import { startRedis } from '../support/redis-server.js'
+import { startSandboxNode } from '../support/replicas.js'
+import { startStubUpstream } from '../support/stub-upstream.js'
 import { varveAt } from '../support/varve.js'
 import { runCommand } from './command.js'
-import { listening } from '../support/stub-upstream.js'
 
 interface Finding {
   what: string
   name: string
   facts: Record<string, unknown>
   problems: string[]
-}
-
-async function sandboxNode (t: Test, options: SandboxOptions = {}): Promise<Sandbox> {
-  const sandbox = await startSandbox({ blockMs: 0, blocks: 50, ...options })
-  t.teardown(async () => {
-    await sandbox.close()
-  })
-  return sandbox
 }
 
 /** Runs check --online --json on a configuration, which needs no upstream. */
@@ -44,7 +36,7 @@ async function online (
 }
 
 t.test('check --online prints chain, window, release, lag and latency of every upstream', async t => {
-  const [a, b] = [await sandboxNode(t), await sandboxNode(t)]
+  const [a, b] = [await startSandboxNode(t), await startSandboxNode(t)]
   const file = join(t.testdir({ 'v.yaml': `upstreams: [{ name: a, url: "${a.url}" }, { url: "${b.url}" }]` }), 'v.yaml')
   const { code, out, err } = await runCommand(t, ['check', '--online', file])
   t.same([code, err], [0, ''])
@@ -61,15 +53,14 @@ t.test('check --online prints chain, window, release, lag and latency of every u
 })
 
 t.test('an upstream that is down, on another chain, or no full node is a problem: exit 1', async t => {
-  const [node, other] = [await sandboxNode(t), await sandboxNode(t, { chainId: 9 })]
+  const [node, other] = [await startSandboxNode(t), await startSandboxNode(t, { chainId: 9 })]
   // Answers every request alike, as a gateway or a web server does.
-  const serverWith = async (status: number): Promise<string> =>
-    await listening(
-      t,
-      createServer((_request, response) => {
-        response.writeHead(status).end('[]')
-      })
-    )
+  const serverWith = async (status: number): Promise<string> => {
+    const respond: RequestListener = (_request, response) => {
+      response.writeHead(status).end('[]')
+    }
+    return (await startStubUpstream(t, respond, respond)).url
+  }
   const { code, findings } = await online(
     t,
     `upstreams:
@@ -134,7 +125,7 @@ t.test('check --online inspects the disk folder without making it', async t => {
   t.notOk(existsSync(join(dir, 'new')))
   t.match(await online(t, disk(join(dir, 'used')), dir), { code: 0, findings: [{ facts: { state: 'writable' } }] })
   t.same(readdirSync(join(dir, 'used')), [])
-  const node = await sandboxNode(t)
+  const node = await startSandboxNode(t)
   await varveAt(t, node.url, { cache: { disk: { path: join(dir, 'used') } } })
   t.match(await online(t, disk(join(dir, 'used')), dir), {
     code: 0,

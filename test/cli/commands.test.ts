@@ -1,6 +1,5 @@
 import { execFile, spawn } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
@@ -10,9 +9,8 @@ import { configSchema } from '../../src/config/schema.js'
 import { startSandbox } from '#sandbox'
 import { certificate, certificateKey, renewedKey } from '../support/certificate.js'
 import { sendRequest } from '../support/client.js'
-
 import { startRedis } from '../support/redis-server.js'
-import { listening, respondOk, startStubUpstream } from '../support/stub-upstream.js'
+import { startEmptyUpstream } from '../support/stub-upstream.js'
 import { runCommand, startCommand } from './command.js'
 
 // Stopping takes a second, since clients get time to disconnect, so these tests run concurrently.
@@ -22,9 +20,7 @@ const together = (): { buffered: true } => ({ buffered: true })
 const free = ['--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0']
 
 /** Returns an address that stays in use during the test. */
-async function takenAddress (t: Test): Promise<string> {
-  return new URL(await listening(t, createServer())).host
-}
+const takenAddress = async (t: Test): Promise<string> => new URL((await startEmptyUpstream(t)).url).host
 
 t.test(
   'the three curls of the sandbox banner give a miss, a hit, and a hit by a request variant',
@@ -71,9 +67,7 @@ t.test(
   'SIGHUP stops varve after its terminal has closed, instead of a reload',
   together(),
   async t => {
-    const stub = await startStubUpstream(t, (_request, response) => {
-      respondOk(response, '[]')
-    })
+    const stub = await startEmptyUpstream(t)
     const varve = startCommand(t, ['--upstream', stub.url, ...free], {
       environment: { NO_COLOR: '1' },
       isTerminal: true,
@@ -87,9 +81,7 @@ t.test(
 )
 
 t.test('varve stops on SIGINT, logs only JSON without a terminal, and logs its addresses', together(), async t => {
-  const stub = await startStubUpstream(t, (_request, response) => {
-    respondOk(response, '[]')
-  })
+  const stub = await startEmptyUpstream(t)
   const config = join(
     t.testdir({
       'v.yaml': 'listen: 127.0.0.1:0\nadmin: { listen: "127.0.0.1:0", token: s3cret }\ntrustProxy: ' +
@@ -165,9 +157,7 @@ t.test(
   async t => {
     const [redis, stub] = [
       await startRedis(t, { password: 'r1ght' }),
-      await startStubUpstream(t, (_request, response) => {
-        respondOk(response, '[]')
-      })
+      await startEmptyUpstream(t)
     ]
     for (
       const cache of [
@@ -204,24 +194,21 @@ t.test(
   async t => {
     const taken = await takenAddress(t)
     const quiet = ['--upstream', 'http://127.0.0.1:9', '--log-level', 'silent']
-    t.same(await runCommand(t, ['serve', '--listen', taken, '--admin', '127.0.0.1:0', ...quiet]), {
-      code: 1,
-      out: '',
-      err: `varve: cannot listen on ${taken} (listen): listen EADDRINUSE: address already in use ${taken}; stop ` +
-        'the process that listens there, or choose another address with --listen (port 0 picks a free port)\n'
-    })
-    t.same(await runCommand(t, ['--listen', '127.0.0.1:0', '--admin', taken, ...quiet]), {
-      code: 1,
-      out: '',
-      err: `varve: cannot listen on ${taken} (admin.listen): listen EADDRINUSE: address already in use ` +
-        `${taken}; stop the process that listens there, or choose another address with --admin (port 0 picks a free port)\n`
-    })
-    t.same(await runCommand(t, ['sandbox', '--listen', taken]), {
-      code: 1,
-      out: '',
-      err: `varve: cannot listen on ${taken} (--listen): listen EADDRINUSE: address already in use ${taken}; ` +
-        'stop the process that listens there, or choose another address with --listen (port 0 picks a free port)\n'
-    })
+    for (
+      const [argv, key, flag] of [
+        [['serve', '--listen', taken, '--admin', '127.0.0.1:0', ...quiet], 'listen', '--listen'],
+        [['--listen', '127.0.0.1:0', '--admin', taken, ...quiet], 'admin.listen', '--admin'],
+        [['sandbox', '--listen', taken], '--listen', '--listen']
+      ] as const
+    ) {
+      t.same(await runCommand(t, argv), {
+        code: 1,
+        out: '',
+        err:
+          `varve: cannot listen on ${taken} (${key}): listen EADDRINUSE: address already in use ${taken}; stop the ` +
+          `process that listens there, or choose another address with ${flag} (port 0 picks a free port)\n`
+      })
+    }
   }
 )
 
@@ -260,46 +247,6 @@ cache: { redis: { url: "redis://s3cret:s3cret@h:1/2", password: s3cret } }
     t.match(await runCommand(t, ['check', join(again, 'again.yaml')]), { code: 0, err: '' })
   }
 )
-
-t.test('check without a file checks the environment and the defaults', together(), async t => {
-  const sandbox = { VARVE_SANDBOX: '1' }
-  t.strictSame(parse((await runCommand(t, ['check'], sandbox)).out), configSchema.parse({}))
-  const file = join(t.testdir({ 'v.yaml': 'workers: 3' }), 'v.yaml')
-  t.match(parse((await runCommand(t, ['check'], { ...sandbox, VARVE_CONFIG: file, VARVE_LISTEN: '[::1]:0' })).out), {
-    workers: 3,
-    listen: '[::1]:0'
-  })
-})
-
-t.test('check ends with 2 and prints every mistake, without secrets', together(), async t => {
-  const dir = t.testdir({
-    'one.yaml': 'colour: red\nupstreams: [{ url: "http://h" }]',
-    'more.yaml': 'workers: 0\nadmin: { token: [s3cret] }\nupstreams: ["http://h/s3cret"]\nclients: { keys: [s3cret] }'
-  })
-  t.match(await runCommand(t, ['check', join(dir, 'one.yaml')]), {
-    code: 2,
-    out: '',
-    err: /^varve: the configuration in \S+ has a mistake:\n {2}\S+one\.yaml:1:1: colour: unknown key; .*\n$/
-  })
-  const { code, out, err } = await runCommand(t, ['check', join(dir, 'more.yaml')])
-  t.same([code, out], [2, ''])
-  t.equal(
-    err,
-    `varve: the configuration in ${join(dir, 'more.yaml')} has 4 mistakes:
-  ${join(dir, 'more.yaml')}:2:10: admin.token: expected a text
-  ${join(dir, 'more.yaml')}:1:10: workers: expected at least 1, got 0; for example workers: 1
-  ${join(dir, 'more.yaml')}:3:13: upstreams.0: expected a map of keys
-  ${join(dir, 'more.yaml')}:4:19: clients.keys.0: expected a map of keys
-`
-  )
-  t.match(await runCommand(t, ['check', join(dir, 'missing.yaml')]), {
-    code: 2,
-    out: '',
-    err: `\n  ${
-      join(dir, 'missing.yaml')
-    }: no such file (ENOENT): check the path given with --config, VARVE_CONFIG or varve check\n`
-  })
-})
 
 t.test(
   'an invalid command line ends with 2 and an error that names the wrong argument',

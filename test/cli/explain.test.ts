@@ -5,7 +5,7 @@ import { type Environment } from '../../src/config/load.js'
 import { pinCursor } from '../../src/api/pinned-cursor.js'
 import { tableItemLookup } from '../support/client.js'
 import { respondOk, startStubUpstream } from '../support/stub-upstream.js'
-import { varveAt, varveAtSandbox } from '../support/varve.js'
+import { varveAt } from '../support/varve.js'
 import { runCommand } from './command.js'
 
 const one = `0x${'1'.padStart(64, '0')}`
@@ -339,21 +339,6 @@ t.test('varve handles a request as explain says: same upstream request, same cla
     )
     t.equal(first.status === 400, explanation['class'] === 'refused')
   }
-})
-
-t.test('two versions of one block have one key and one upstream request', async t => {
-  const { sandbox, varve } = await varveAtSandbox(t)
-  const { firstVersion, lastVersion } = sandbox.ledger.block(500)
-  const keys = await Promise.all(
-    [firstVersion, lastVersion].map(async version =>
-      (await explained(t, ['GET', `/v1/blocks/by_version/${version}`]))['key']
-    )
-  )
-  t.equal(keys[0], keys[1])
-  for (const version of [firstVersion, lastVersion]) {
-    t.match(await varve.get(`/v1/blocks/by_version/${version}`), { status: 200 })
-  }
-  t.equal(sandbox.requests.countFor('block_by_version'), 1)
 })
 
 t.test('too few or too many arguments of explain end with 2 and a hint to its help', async t => {

@@ -51,22 +51,12 @@ for (const workers of [1, 2]) {
 }
 
 t.test('varve check prints warnings on stderr, still prints the settings and ends with 0', async t => {
-  const dir = t.testdir({
-    'open.yaml': 'admin: { listen: "0.0.0.0:9464" }',
-    'closed.yaml': 'admin: { listen: "0.0.0.0:9464", token: s3cret }'
-  })
-  const open = await runCommand(t, ['check', join(dir, 'open.yaml')], sandbox)
-  t.match(open, {
+  t.match(await runCommand(t, ['check'], { ...sandbox, VARVE_ADMIN: '0.0.0.0:9464' }), {
     code: 0,
     out: /^admin:\n {2}listen: 0\.0\.0\.0:9464$/m,
     err: /^varve: warning: admin\.listen: .*reachable from other machines.*\n$/
   })
-  t.match(await runCommand(t, ['check', join(dir, 'closed.yaml')], sandbox), { code: 0, err: '' })
-  t.match(
-    await runCommand(t, ['check'], { ...sandbox, VARVE_ADMIN: '0.0.0.0:9464' }),
-    { code: 0, err: /admin\.listen/ },
-    'as in the container image'
-  )
+  t.match(await runCommand(t, ['check'], sandbox), { code: 0, err: '' })
 })
 
 t.test('more workers than twice the processors are a warning, of check and of serve', async t => {
