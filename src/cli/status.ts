@@ -17,9 +17,7 @@ export async function status (flags: AdminFlags, io: Io): Promise<ExitCode> {
   }
   const stopping = new Promise<'stop'>(resolve => {
     for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-      io.onSignal(signal, () => {
-        resolve('stop')
-      })
+      io.onSignal(signal, () => resolve('stop'))
     }
   })
   for (;;) {

@@ -34,9 +34,7 @@ export async function warm (flags: WarmFlags, files: readonly string[], io: Io):
     connections: concurrency,
     perSecond: wholeNumberFlag('rate', flags.rate, 1, 1_000_000),
     key: io.environment['VARVE_CLIENT_KEY'],
-    onRetry: () => {
-      counts.countRetry()
-    },
+    onRetry: () => counts.countRetry(),
     now: () => performance.now(),
     signal: stopping.signal
   })
@@ -44,9 +42,7 @@ export async function warm (flags: WarmFlags, files: readonly string[], io: Io):
   const job = new WarmJob(input, counts)
   const stop = (): void => {
     if (!stopping.signal.aborted) {
-      setTimeout(() => {
-        client.abort()
-      }, graceMs).unref()
+      setTimeout(() => client.abort(), graceMs).unref()
     }
     stopping.abort()
   }

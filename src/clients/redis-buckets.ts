@@ -71,9 +71,7 @@ export class RedisBuckets implements TokenBuckets {
       async client => await client.eval(refundScript, 1, this.#prefix + clientId, 1000 / allowance.perSecond)
     )
       // Refunds locally, where the token was taken if Redis was down then too.
-      .catch(() => {
-        this.#fallback.refund(clientId, allowance)
-      })
+      .catch(() => this.#fallback.refund(clientId, allowance))
   }
 
   /** Undefined where Redis gives no valid response. */

@@ -37,9 +37,7 @@ export function addGauges (
   { tracker, versionWaits, lowestRequested, tiers, upstreamPool, inFlight, redis, version, isSandbox, certificate }:
     GaugeSources
 ): void {
-  const add = (name: MetricName, read: () => readonly LabelledValue[]): void => {
-    makeGauge(registry, name, read)
-  }
+  const add = (name: MetricName, read: () => readonly LabelledValue[]): void => makeGauge(registry, name, read)
   const positionGauge = (read: (position: NonNullable<Tracker['position']>) => bigint) => (): LabelledValue[] => [[
     {},
     tracker.position === undefined ? NaN : Number(read(tracker.position))

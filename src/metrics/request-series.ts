@@ -53,9 +53,7 @@ export class RequestSeries {
     registry.registerMetric({
       name: seconds.name,
       get: async () => this.#histogram(),
-      reset: () => {
-        this.#durations.clear()
-      }
+      reset: () => this.#durations.clear()
     } as unknown as Metric)
   }
 

@@ -62,9 +62,10 @@ export class CircuitBreaker {
   #scheduleProbe (): void {
     clearTimeout(this.#timer)
     if (this.#isStopped) return
-    this.#timer = setTimeout(() => {
-      this.probeNow().catch(() => {})
-    }, probeBackoffMs[Math.min(this.#failedProbes, probeBackoffMs.length - 1)]).unref()
+    this.#timer = setTimeout(
+      () => this.probeNow().catch(() => {}),
+      probeBackoffMs[Math.min(this.#failedProbes, probeBackoffMs.length - 1)]
+    ).unref()
   }
 
   async #runProbe (): Promise<void> {

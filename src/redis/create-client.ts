@@ -114,9 +114,7 @@ function clusterOptionsOf (
     enableOfflineQueue: false,
     ...(lookup && {
       dnsLookup: (hostname: string, callback: Parameters<DNSLookupFunction>[1]) => {
-        lookup(hostname, {}, (error, address, family) => {
-          callback(error, String(address), family)
-        })
+        lookup(hostname, {}, (error, address, family) => callback(error, String(address), family))
       }
     }),
     // Replaces a hanging connection; commands fail at once while the new one is made.

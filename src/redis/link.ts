@@ -58,20 +58,14 @@ export class RedisLink {
   constructor (client: RedisClient, options: RedisLinkOptions) {
     this.#client = client
     this.#options = options
-    this.#breaker = new CircuitBreaker(async () => {
-      await this.#probe()
-    }, state => {
+    this.#breaker = new CircuitBreaker(async () => await this.#probe(), state => {
       if (state === 'open') return this.#reportDown()
       this.#reported = undefined
       this.#listener?.onUp()
     })
-    client.on('error', (error: Error) => {
-      this.#connectionFailed(error.message)
-    })
+    client.on('error', (error: Error) => this.#connectionFailed(error.message))
     // Clusters report errors of a single server only by this event.
-    client.on('node error', (error: Error) => {
-      this.#connectionFailed(error.message)
-    })
+    client.on('node error', (error: Error) => this.#connectionFailed(error.message))
     client.on('ready', () => {
       this.#isFailureReported = false
       this.#breaker.probeNow().catch(() => {})
@@ -108,14 +102,10 @@ export class RedisLink {
     this.#breaker.open()
     const failed = new Promise<void>(resolve => {
       this.#client.once('close', resolve)
-      this.#client.once('error', () => {
-        resolve()
-      })
+      this.#client.once('error', () => resolve())
     })
     // The error listener reports this failure.
-    const connected = this.#client.connect().then(async () => {
-      await this.#breaker.probeNow()
-    }, () => {})
+    const connected = this.#client.connect().then(async () => await this.#breaker.probeNow(), () => {})
     await withTimeout(this.#options.timeoutMs * 10, Promise.race([connected, failed]))
     if (!this.isUp && this.#reported === undefined) this.#reportDown()
   }
@@ -155,9 +145,7 @@ export class RedisLink {
   #recordFailure (): void {
     if (!(this.#client instanceof Cluster)) return this.#breaker.recordFailure()
     if (!this.#breaker.isClosed) return
-    this.#clusterProbe ??= this.#probe().then(() => {}, () => {
-      this.#breaker.recordFailure()
-    }).finally(() => {
+    this.#clusterProbe ??= this.#probe().then(() => {}, () => this.#breaker.recordFailure()).finally(() => {
       this.#clusterProbe = undefined
     })
   }
@@ -183,9 +171,7 @@ export class RedisLink {
   async #probe (): Promise<void> {
     // Reconnects after every third failed probe: the connection may be dead although the server is not.
     if (this.#breaker.failedProbes % 3 === 2 && this.#client.status === 'ready') this.#client.disconnect(true)
-    await this.#run('probe', async client => {
-      await probeRedis(client, this.#options.probeKey)
-    }, this.#options.timeoutMs)
+    await this.#run('probe', async client => await probeRedis(client, this.#options.probeKey), this.#options.timeoutMs)
   }
 
   async #run<T> (operation: RedisOperation, command: (client: RedisClient) => Promise<T>, limitMs: number): Promise<T> {

@@ -21,9 +21,7 @@ export class RedisSettingsCheck {
   }
 
   start (): void {
-    this.#timer = setInterval(() => {
-      this.check().catch(() => {})
-    }, checkEveryMs).unref()
+    this.#timer = setInterval(() => this.check().catch(() => {}), checkEveryMs).unref()
   }
 
   stop (): void {
@@ -53,9 +51,7 @@ const inspectTimeoutMs = 5000
 /** Connects once, authenticates, and reads version and settings of every master; throws the first error. */
 export async function inspectRedis (options: RedisConnectionOptions): Promise<RedisFacts> {
   const client = createClient(options)
-  const failed = new Promise<never>((_resolve, reject) => {
-    client.on('error', reject)
-  })
+  const failed = new Promise<never>((_resolve, reject) => client.on('error', reject))
   const inspected = client.connect().then(async () =>
     await Promise.all(mastersOf(client).map(async server => await server.info()))
   )

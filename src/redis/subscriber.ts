@@ -26,18 +26,12 @@ export class RedisSubscriber {
     this.#client = client
     client.on('error', () => {})
     client.on('ready', () => {
-      this.#subscribe(client).catch(() => {
-        client.disconnect()
-      })
+      this.#subscribe(client).catch(() => client.disconnect())
     })
-    client.on('message', (_channel: string, text: string) => {
-      onMessage(text)
-    })
+    client.on('message', (_channel: string, text: string) => onMessage(text))
     client.once('end', () => {
       if (!this.#isStopped) {
-        this.#timer = setTimeout(() => {
-          this.start(onMessage)
-        }, reconnectDelayMs).unref()
+        this.#timer = setTimeout(() => this.start(onMessage), reconnectDelayMs).unref()
       }
     })
     client.connect().catch(() => {})

@@ -41,9 +41,7 @@ export class OtlpExporter {
   constructor (options: OtlpOptions) {
     this.#options = options
     this.#url = tracesUrlOf(options.url)
-    this.#timer = setInterval(() => {
-      this.#sendMore()
-    }, intervalMs).unref()
+    this.#timer = setInterval(() => this.#sendMore(), intervalMs).unref()
   }
 
   /** Queues spans; those for which there is no room are dropped. */
@@ -153,9 +151,7 @@ async function post (
         resolve(status >= 200 && status < 300 ? undefined : `status ${status}`)
       })
     })
-    request.on('error', error => {
-      resolve(error.name === 'AbortError' ? 'timed out' : error.message)
-    })
+    request.on('error', error => resolve(error.name === 'AbortError' ? 'timed out' : error.message))
     request.end(body)
     onSent(request)
   })

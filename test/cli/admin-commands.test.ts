@@ -11,9 +11,7 @@ const read = '/v1/accounts/0x1/modules?ledger_version=500'
 /** Starts a server that gives one response to every request. */
 const adminLike = async (t: Test, status: number, body: string): Promise<string> =>
   new URL(
-    (await startStubUpstream(t, (_request, response) => {
-      response.writeHead(status).end(body)
-    })).url
+    (await startStubUpstream(t, (_request, response) => response.writeHead(status).end(body))).url
   ).host
 
 t.test('varve status prints the state of a running varve on one screen', async t => {

@@ -56,9 +56,7 @@ t.test('an upstream that is down, on another chain, or no full node is a problem
   const [node, other] = [await startSandboxNode(t), await startSandboxNode(t, { chainId: 9 })]
   // Answers every request alike, as a gateway or a web server does.
   const serverWith = async (status: number): Promise<string> => {
-    const respond: RequestListener = (_request, response) => {
-      response.writeHead(status).end('[]')
-    }
+    const respond: RequestListener = (_request, response) => response.writeHead(status).end('[]')
     return (await startStubUpstream(t, respond, respond)).url
   }
   const { code, findings } = await online(

@@ -57,9 +57,7 @@ export function startCommand (
     hasLostTerminal: () => hasLostTerminal,
     program: { file: join(import.meta.dirname, '../../dist/cli.js'), flags: [] },
     bufferedBytes: () => 0,
-    onFault: listener => {
-      faultListeners.push(listener)
-    },
+    onFault: listener => faultListeners.push(listener),
     exit,
     out: (text, done) => {
       out += text
@@ -70,9 +68,7 @@ export function startCommand (
       err += text
       wrote.dispatchEvent(new Event('text'))
     },
-    onSignal: (signal, listener) => {
-      listeners.push({ signal, listener })
-    }
+    onSignal: (signal, listener) => listeners.push({ signal, listener })
   }
   const signal = (name: string): void => {
     for (const one of listeners) if (one.signal === name) one.listener()

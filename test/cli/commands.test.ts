@@ -312,9 +312,7 @@ t.test(
   together(),
   async t => {
     const upstream = await startSandbox({ blocks: 300, prunedBlocks: 290 })
-    t.teardown(async () => {
-      await upstream.close()
-    })
+    t.teardown(async () => await upstream.close())
     const varve = startCommand(t, [...free, '--upstream', upstream.url], { isTerminal: true })
     const [commands] = await varve.waitForOutput(/( {4}V=.*\n)( {4}curl .*\n){3}/)
     const result = await promisify(execFile)('sh', ['-c', commands])
@@ -377,11 +375,7 @@ async function program (
     const signal = saw?.(out)
     if (signal !== undefined) child.kill(signal)
   })
-  return await new Promise(resolve =>
-    child.on('close', code => {
-      resolve({ code, out, err })
-    })
-  )
+  return await new Promise(resolve => child.on('close', code => resolve({ code, out, err })))
 }
 
 const compiled = join(import.meta.dirname, '../../dist/cli.js')

@@ -306,9 +306,7 @@ t.test('explain says at which head a latest read is served while the ledger is f
 
 t.test('varve handles a request as explain says: same upstream request, same class', async t => {
   const stub = await startStubUpstream(t, (request, response) => {
-    request.resume().on('end', () => {
-      respondOk(response, '[]')
-    })
+    request.resume().on('end', () => respondOk(response, '[]'))
   })
   const varve = await varveAt(t, stub.url, { latest: { infoMs: 0 } })
   const table = tableItemLookup('u64', '"07"')

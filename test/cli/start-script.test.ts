@@ -25,9 +25,7 @@ async function started (
     },
     stdio: ['ignore', 'pipe', 'pipe']
   })
-  t.teardown(() => {
-    child.kill('SIGKILL')
-  })
+  t.teardown(() => child.kill('SIGKILL'))
   let output = ''
   const served = new Promise<string>(resolve => {
     for (const stream of [child.stdout, child.stderr]) {
@@ -38,9 +36,7 @@ async function started (
       })
     }
   })
-  const ended = new Promise<number | null>(resolve => {
-    child.once('close', resolve)
-  })
+  const ended = new Promise<number | null>(resolve => child.once('close', resolve))
   const came = await Promise.race([served, ended])
   if (typeof came !== 'string') return { code: came, output }
   return { isSandbox: (await sendRequest(came, '/v2/nothing')).headers['x-varve-sandbox'] === 'true', output }

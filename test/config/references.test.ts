@@ -70,9 +70,7 @@ t.test('$$ is a literal dollar, also before a brace', async t => {
 
 t.test('an empty secret is rejected, from the environment, a file, or the text itself', async t => {
   const dir = mkdtempSync(join(tmpdir(), 'varve-references-'))
-  t.teardown(() => {
-    rmSync(dir, { recursive: true })
-  })
+  t.teardown(() => rmSync(dir, { recursive: true }))
   writeFileSync(join(dir, 'blank'), ' \n\n')
   const name =
     '  upstreams.0.headers.authorization: the environment variable NODE_KEY is empty; expected a secret: set ' +

@@ -213,9 +213,10 @@ t.test('a reload names each key that needs a restart and applies the others', as
 
 t.test('a reload to upstreams of another chain serves history and nothing of the other chain', async t => {
   const upstream = await startSandboxNode(t, { prunedBlocks: 0 })
-  const foreign = await startStubUpstream(t, (_request, response) => {
-    response.writeHead(200, { 'content-type': 'application/json' }).end('[]')
-  })
+  const foreign = await startStubUpstream(
+    t,
+    (_request, response) => response.writeHead(200, { 'content-type': 'application/json' }).end('[]')
+  )
   const { url, reload } = await reloadable(t, `upstreams: [{ url: "${upstream.url}" }]\n`)
   const before = await sendRequest(url, modules(2000))
   await reload(`upstreams: [{ url: "${foreign.url}" }]\n`)
@@ -226,9 +227,7 @@ t.test('a reload to upstreams of another chain serves history and nothing of the
 t.test('SIGHUP reloads secrets from their files, and no log line contains a secret', async t => {
   const upstream = await startSandboxNode(t, { prunedBlocks: 0 })
   const dir = mkdtempSync(join(tmpdir(), 'varve-'))
-  t.teardown(() => {
-    rmSync(dir, { recursive: true })
-  })
+  t.teardown(() => rmSync(dir, { recursive: true }))
   const secret = join(dir, 'token')
   writeFileSync(secret, 'f1rst-s3cret\n')
   const text =

@@ -51,9 +51,7 @@ export class RequestLines implements WarmInput {
     this.#client = client
     this.#signal = signal
     // A pipe may stay silent, so only closing it ends the read.
-    signal.addEventListener('abort', () => {
-      this.#text.destroy()
-    }, { once: true })
+    signal.addEventListener('abort', () => this.#text.destroy(), { once: true })
   }
 
   get resume (): readonly string[] {

@@ -171,9 +171,7 @@ t.test('an idle pipe does not delay Ctrl-C', async t => {
     env: {},
     stdio: ['pipe', 'ignore', 'pipe']
   })
-  t.teardown(() => {
-    child.kill('SIGKILL')
-  })
+  t.teardown(() => child.kill('SIGKILL'))
   const ended = once(child, 'exit')
   child.stdin.write(`${pathsFrom(sandbox.ledger.head.version - 5n, 1).join('')}\n`)
   await until(
@@ -188,9 +186,7 @@ t.test('an idle pipe does not delay Ctrl-C', async t => {
 
 t.test('Ctrl-C ends warm within seconds of a hanging read, or at once if repeated; it stays to do', async t => {
   const events = new EventTarget()
-  const silent = await startStubUpstream(t, () => {
-    events.dispatchEvent(new Event('request'))
-  })
+  const silent = await startStubUpstream(t, () => events.dispatchEvent(new Event('request')))
   const args = ['warm', '--from', '10', '--to', '19', '--url', silent.url, '--concurrency', '1']
   for (const signals of [1, 2]) {
     const requested = once(events, 'request')
