@@ -125,6 +125,7 @@ t.test('warm fetches paths and JSON requests, skips what is not stored, and acco
         JSON.stringify({ url: `${modules}&limit=4`, accept: 'application/x-bcs' }),
         `{"method":"POST","url":"/v1/tables/0x5eed/item?ledger_version=${version}","body":${String(key.body)}}`,
         '{"method":"POST","url":"/v1/transactions","body":{}}',
+        JSON.stringify({ method: 'DELETE', url: `${modules}&limit=5` }),
         '{"broken',
         '[]'
       ].join('\n')
@@ -135,8 +136,8 @@ t.test('warm fetches paths and JSON requests, skips what is not stored, and acco
     code: 1,
     err: '',
     out: new RegExp(
-      '^5 reads in .*: 0 were cached already, 5 are cached now\\n {2}5 lines are not cacheable reads\\n' +
-        ` {2}4 lines are not requests: ${file}:9, ${file}:10, ${file}:15 \\.\\.\\.\\n$`
+      '^5 reads in .*: 0 were cached already, 5 are cached now\\n {2}6 lines are not cacheable reads\\n' +
+        ` {2}4 lines are not requests: ${file}:9, ${file}:10, ${file}:16 \\.\\.\\.\\n$`
     )
   })
   for (
