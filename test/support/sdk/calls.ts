@@ -37,393 +37,198 @@ const sender = `0x${'a11ce'.padStart(64, '0')}`
 const coin = '0x1::aptos_coin::AptosCoin'
 const oracle = `0x${'feed'.padStart(64, '0')}::oracle` as const
 const line = '0x42::game::Line<0x1::option::Option<u64>>'
+const block = '0x1::block::BlockResource'
+const cursorTitles = ['a page of modules', 'a page of resources']
+
+const at = (version: string): { ledgerVersion: bigint } => ({ ledgerVersion: BigInt(version) })
+
+function callsOf (made: Readonly<Record<string, Call['make']>>, storedAs?: EndpointName): Call[] {
+  return Object.entries(made).map(([title, make]) => ({
+    title,
+    make,
+    ...storedAs !== undefined && { storedAs },
+    ...cursorTitles.includes(title) && { showsCursor: true }
+  }))
+}
 
 /** Reads that succeed. */
 export const readCalls: readonly Call[] = [
-  { title: 'ledger info', make: async aptos => await aptos.getLedgerInfo() },
-  { title: 'gas', make: async aptos => await aptos.getGasPriceEstimation() },
-  { title: 'modules', make: async aptos => await aptos.getAccountModules({ accountAddress: account }) },
-  {
-    title: 'modules of an unused address',
-    make: async aptos => await aptos.getAccountModules({ accountAddress: unusedAddress })
-  },
-  {
-    title: 'a page of modules',
-    showsCursor: true,
-    make: async aptos => await aptos.getAccountModulesPage({ accountAddress: account, options: { limit: 3 } })
-  },
-  {
-    title: 'module',
-    storedAs: 'account_module',
-    make: async (aptos, { version }) =>
-      await aptos.getAccountModule({
-        accountAddress: account,
-        moduleName: 'coin',
-        options: { ledgerVersion: BigInt(version) }
-      })
-  },
-  {
-    title: 'latest module',
-    make: async aptos => await aptos.getAccountModule({ accountAddress: account, moduleName: 'coin' })
-  },
-  { title: 'account', make: async aptos => await aptos.getAccountInfo({ accountAddress: player }) },
-  {
-    title: 'account without resources',
-    make: async aptos => await aptos.getAccountInfo({ accountAddress: unusedAddress })
-  },
-  { title: 'resources', make: async aptos => await aptos.getAccountResources({ accountAddress: player }) },
-  {
-    title: 'a page of resources',
-    showsCursor: true,
-    make: async aptos => await aptos.getAccountResourcesPage({ accountAddress: player, options: { limit: 3 } })
-  },
-  {
-    title: 'resource',
-    storedAs: 'account_resource',
-    make: async (aptos, { version }) =>
+  ...callsOf({
+    module: async (aptos, { version }) =>
+      await aptos.getAccountModule({ accountAddress: account, moduleName: 'coin', options: at(version) })
+  }, 'account_module'),
+  ...callsOf({
+    resource: async (aptos, { version }) =>
       await aptos.getAccountResource({
         accountAddress: account,
-        resourceType: '0x1::block::BlockResource',
+        resourceType: block,
         options: { ledgerVersion: Number(version) }
-      })
-  },
-  {
-    title: 'resource of a type with arguments',
-    storedAs: 'account_resource',
-    make: async (aptos, { version }) =>
-      await aptos.getAccountResource({
-        accountAddress: player,
-        resourceType: line,
-        options: { ledgerVersion: BigInt(version) }
-      })
-  },
-  {
-    title: 'latest resource',
-    make: async aptos =>
-      await aptos.getAccountResource({ accountAddress: player, resourceType: `0x1::coin::CoinStore<${coin}>` })
-  },
-  { title: 'balance of a coin', make: async aptos => await aptos.getBalance({ accountAddress: player, asset: coin }) },
-  {
-    title: 'balance of an asset',
-    make: async aptos => await aptos.getBalance({ accountAddress: `0x${'b0b'.padStart(64, '0')}`, asset: '0xa' })
-  },
-  { title: 'coins of an account', make: async aptos => await aptos.getAccountAPTAmount({ accountAddress: player }) },
-  {
-    title: 'view',
-    storedAs: 'view',
-    make: async (aptos, { version }) =>
+      }),
+    'resource of a type with arguments': async (aptos, { version }) =>
+      await aptos.getAccountResource({ accountAddress: player, resourceType: line, options: at(version) })
+  }, 'account_resource'),
+  ...callsOf({
+    view: async (aptos, { version }) =>
       await aptos.view({
         payload: {
           function: `${oracle}::several`,
           functionArguments: [255, 2n ** 100n, true, 'text \u00e9', [1, 2, 3], [2n ** 64n - 1n, 0n], account]
         },
-        options: { ledgerVersion: BigInt(version) }
-      })
-  },
-  {
-    title: 'view with a type, in the node\'s JSON',
-    storedAs: 'view',
-    make: async (aptos, { version }) =>
+        options: at(version)
+      }),
+    'view with a type, in the node\'s JSON': async (aptos, { version }) =>
       await aptos.viewJson({
         payload: { function: `${oracle}::price_of`, typeArguments: [coin], functionArguments: ['7'] },
         options: { ledgerVersion: Number(version) }
       })
-  },
-  {
-    title: 'latest view',
-    make: async aptos =>
-      await aptos.view({
-        payload: { function: '0x1::coin::balance', typeArguments: [coin], functionArguments: [player] }
-      })
-  },
-  {
-    title: 'latest view, in JSON',
-    make: async aptos => await aptos.viewJson({ payload: { function: '0x1::block::get_current_block_height' } })
-  },
-  {
-    title: 'table item',
-    storedAs: 'table_item',
-    make: async (aptos, { version }) =>
-      await aptos.getTableItem({ handle, data: seven, options: { ledgerVersion: BigInt(version) } })
-  },
-  {
-    title: 'table item of a number',
-    storedAs: 'table_item',
-    make: async (aptos, { version }) =>
+  }, 'view'),
+  ...callsOf({
+    'table item': async (aptos, { version }) => await aptos.getTableItem({ handle, data: seven, options: at(version) }),
+    'table item of a number': async (aptos, { version }) =>
       await aptos.getTableItem({
         handle,
         data: { ...seven, value_type: 'u8' },
         options: { ledgerVersion: Number(version) }
-      })
-  },
-  {
-    title: 'table item of a struct',
-    storedAs: 'table_item',
-    make: async (aptos, { version }) =>
+      }),
+    'table item of a struct': async (aptos, { version }) =>
       await aptos.getTableItem({
         handle,
         data: { ...seven, value_type: '0x42::game::Line<u64>' },
-        options: { ledgerVersion: BigInt(version) }
+        options: at(version)
       })
-  },
-  { title: 'latest table item', make: async aptos => await aptos.getTableItem({ handle, data: seven }) },
-  {
-    title: 'block by version',
-    storedAs: 'block_by_version',
-    make: async (aptos, { version }) => await aptos.getBlockByVersion({ ledgerVersion: BigInt(version) })
-  },
-  {
-    title: 'block by version with its transactions',
-    storedAs: 'block_by_version',
-    make: async (aptos, { version }) =>
+  }, 'table_item'),
+  ...callsOf({
+    'block by version': async (aptos, { version }) => await aptos.getBlockByVersion(at(version)),
+    'block by version with its transactions': async (aptos, { version }) =>
       await aptos.getBlockByVersion({ ledgerVersion: Number(version), options: { withTransactions: true } })
-  },
-  {
-    title: 'block by height',
-    storedAs: 'block_by_height',
-    make: async (aptos, { height }) => await aptos.getBlockByHeight({ blockHeight: BigInt(height) })
-  },
-  {
-    title: 'block by height with its transactions',
-    storedAs: 'block_by_height',
-    make: async (aptos, { height }) =>
+  }, 'block_by_version'),
+  ...callsOf({
+    'block by height': async (aptos, { height }) => await aptos.getBlockByHeight({ blockHeight: BigInt(height) }),
+    'block by height with its transactions': async (aptos, { height }) =>
       await aptos.getBlockByHeight({ blockHeight: Number(height), options: { withTransactions: true } })
-  },
-  {
-    title: 'transaction by version',
-    storedAs: 'transaction_by_version',
-    make: async (aptos, { version }) => await aptos.getTransactionByVersion({ ledgerVersion: BigInt(version) })
-  },
-  {
-    title: 'transaction by hash',
-    storedAs: 'transaction_by_hash',
-    make: async (aptos, { hash }) => await aptos.getTransactionByHash({ transactionHash: hash })
-  },
-  {
-    title: 'transactions from a version',
-    storedAs: 'transactions',
-    make: async (aptos, { version }) => await aptos.getTransactions({ options: { offset: BigInt(version), limit: 7 } })
-  },
-  { title: 'latest transactions', make: async aptos => await aptos.getTransactions() },
-  {
-    title: 'transactions of an account',
-    make: async aptos => await aptos.getAccountTransactions({ accountAddress: sender })
-  },
-  {
-    title: 'transactions of an account from a number',
-    make: async aptos =>
-      await aptos.getAccountTransactions({ accountAddress: sender, options: { offset: 20, limit: 3 } })
-  },
-  {
-    title: 'whether a transaction waits',
-    make: async (aptos, { hash }) => await aptos.isPendingTransaction({ transactionHash: hash })
-  },
-  {
-    title: 'whether one waits that does',
-    make: async (aptos, { pendingHash }) => await aptos.isPendingTransaction({ transactionHash: pendingHash })
-  },
-  {
-    title: 'waiting for a transaction that is committed',
-    make: async (aptos, { hash }) =>
+  }, 'block_by_height'),
+  ...callsOf({
+    'transaction by version': async (aptos, { version }) => await aptos.getTransactionByVersion(at(version))
+  }, 'transaction_by_version'),
+  ...callsOf({
+    'transaction by hash': async (aptos, { hash }) => await aptos.getTransactionByHash({ transactionHash: hash })
+  }, 'transaction_by_hash'),
+  ...callsOf({
+    'transactions from a version': async (aptos, { version }) =>
+      await aptos.getTransactions({ options: { offset: BigInt(version), limit: 7 } })
+  }, 'transactions'),
+  // After those of history, which must go upstream.
+  ...callsOf({
+    'ledger info': async aptos => await aptos.getLedgerInfo(),
+    gas: async aptos => await aptos.getGasPriceEstimation(),
+    modules: async aptos => await aptos.getAccountModules({ accountAddress: account }),
+    'modules of an unused address': async aptos => await aptos.getAccountModules({ accountAddress: unusedAddress }),
+    'a page of modules': async aptos =>
+      await aptos.getAccountModulesPage({ accountAddress: account, options: { limit: 3 } }),
+    'latest module': async aptos => await aptos.getAccountModule({ accountAddress: account, moduleName: 'coin' }),
+    account: async aptos => await aptos.getAccountInfo({ accountAddress: player }),
+    'account without resources': async aptos => await aptos.getAccountInfo({ accountAddress: unusedAddress }),
+    resources: async aptos => await aptos.getAccountResources({ accountAddress: player }),
+    'a page of resources': async aptos =>
+      await aptos.getAccountResourcesPage({ accountAddress: player, options: { limit: 3 } }),
+    'latest resource': async aptos =>
+      await aptos.getAccountResource({ accountAddress: player, resourceType: `0x1::coin::CoinStore<${coin}>` }),
+    'balance of a coin': async aptos => await aptos.getBalance({ accountAddress: player, asset: coin }),
+    'balance of an asset': async aptos =>
+      await aptos.getBalance({ accountAddress: `0x${'b0b'.padStart(64, '0')}`, asset: '0xa' }),
+    'coins of an account': async aptos => await aptos.getAccountAPTAmount({ accountAddress: player }),
+    'latest view': async aptos =>
+      await aptos.view({
+        payload: { function: '0x1::coin::balance', typeArguments: [coin], functionArguments: [player] }
+      }),
+    'latest view, in JSON': async aptos =>
+      await aptos.viewJson({ payload: { function: '0x1::block::get_current_block_height' } }),
+    'latest table item': async aptos => await aptos.getTableItem({ handle, data: seven }),
+    'latest transactions': async aptos => await aptos.getTransactions(),
+    'transactions of an account': async aptos => await aptos.getAccountTransactions({ accountAddress: sender }),
+    'transactions of an account from a number': async aptos =>
+      await aptos.getAccountTransactions({ accountAddress: sender, options: { offset: 20, limit: 3 } }),
+    'whether a transaction waits': async (aptos, { hash }) =>
+      await aptos.isPendingTransaction({ transactionHash: hash }),
+    'whether one waits that does': async (aptos, { pendingHash }) =>
+      await aptos.isPendingTransaction({ transactionHash: pendingHash }),
+    'waiting for a transaction that is committed': async (aptos, { hash }) =>
       await aptos.waitForTransaction({ transactionHash: hash, options: { checkSuccess: false } })
-  }
+  })
 ]
+
+// Reads of a version that a node lacks.
+const atAnyVersion: Readonly<Record<string, (aptos: Aptos, version: string) => Promise<unknown>>> = {
+  resource: async (aptos, version) =>
+    await aptos.getAccountResource({ accountAddress: account, resourceType: block, options: at(version) }),
+  module: async (aptos, version) =>
+    await aptos.getAccountModule({ accountAddress: account, moduleName: 'coin', options: at(version) }),
+  view: async (aptos, version) =>
+    await aptos.viewJson({ payload: { function: `${oracle}::height` }, options: at(version) }),
+  'table item': async (aptos, version) => await aptos.getTableItem({ handle, data: seven, options: at(version) }),
+  block: async (aptos, version) => await aptos.getBlockByVersion(at(version)),
+  transaction: async (aptos, version) => await aptos.getTransactionByVersion(at(version)),
+  transactions: async (aptos, version) =>
+    await aptos.getTransactions({ options: { offset: BigInt(version), limit: 7 } })
+}
 
 /** Reads that the node rejects. */
 export const upstreamErrorCalls: readonly Call[] = [
-  {
-    title: 'table item that is not there',
-    make: async (aptos, { version }) =>
-      await aptos.getTableItem({
-        handle,
-        data: { ...seven, key: '777777' },
-        options: { ledgerVersion: BigInt(version) }
-      })
-  },
-  {
-    title: 'table item by a key of another type',
-    make: async (aptos, { version }) =>
-      await aptos.getTableItem({ handle, data: { ...seven, key: 'x' }, options: { ledgerVersion: BigInt(version) } })
-  },
-  {
-    title: 'resource that is not there',
-    make: async (aptos, { version }) =>
-      await aptos.getAccountResource({
-        accountAddress: account,
-        resourceType: line,
-        options: { ledgerVersion: BigInt(version) }
-      })
-  },
-  {
-    title: 'latest resource that is not there',
-    make: async aptos =>
-      await aptos.getAccountResource({ accountAddress: unusedAddress, resourceType: `0x1::coin::CoinStore<${coin}>` })
-  },
-  {
-    title: 'resource of a version to come',
-    make: async (aptos, { futureVersion }) =>
-      await aptos.getAccountResource({
-        accountAddress: account,
-        resourceType: '0x1::block::BlockResource',
-        options: { ledgerVersion: BigInt(futureVersion) }
-      })
-  },
-  {
-    title: 'resource of a pruned version',
-    make: async (aptos, { prunedVersion }) =>
-      await aptos.getAccountResource({
-        accountAddress: account,
-        resourceType: '0x1::block::BlockResource',
-        options: { ledgerVersion: BigInt(prunedVersion) }
-      })
-  },
-  {
-    title: 'module that is not there',
-    make: async (aptos, { version }) =>
-      await aptos.getAccountModule({
-        accountAddress: account,
-        moduleName: 'nothing',
-        options: { ledgerVersion: BigInt(version) }
-      })
-  },
-  {
-    title: 'latest module that is not there',
-    make: async aptos => await aptos.getAccountModule({ accountAddress: account, moduleName: 'nothing' })
-  },
-  {
-    title: 'module of a pruned version',
-    make: async (aptos, { prunedVersion }) =>
-      await aptos.getAccountModule({
-        accountAddress: account,
-        moduleName: 'coin',
-        options: { ledgerVersion: BigInt(prunedVersion) }
-      })
-  },
-  {
-    title: 'the account that a key was first of',
-    make: async aptos => (await aptos.lookupOriginalAccountAddress({ authenticationKey: unusedAddress })).toString()
-  },
-  {
-    title: 'view that aborts',
-    make: async (aptos, { version }) =>
+  ...Object.entries(atAnyVersion).flatMap(([what, read]) =>
+    callsOf({
+      [`${what} of a version to come`]: async (aptos, { futureVersion }) => await read(aptos, futureVersion),
+      [`${what} of a pruned version`]: async (aptos, { prunedVersion }) => await read(aptos, prunedVersion)
+    })
+  ),
+  ...callsOf({
+    'table item that is not there': async (aptos, { version }) =>
+      await aptos.getTableItem({ handle, data: { ...seven, key: '777777' }, options: at(version) }),
+    'table item by a key of another type': async (aptos, { version }) =>
+      await aptos.getTableItem({ handle, data: { ...seven, key: 'x' }, options: at(version) }),
+    'resource that is not there': async (aptos, { version }) =>
+      await aptos.getAccountResource({ accountAddress: account, resourceType: line, options: at(version) }),
+    'latest resource that is not there': async aptos =>
+      await aptos.getAccountResource({ accountAddress: unusedAddress, resourceType: `0x1::coin::CoinStore<${coin}>` }),
+    'module that is not there': async (aptos, { version }) =>
+      await aptos.getAccountModule({ accountAddress: account, moduleName: 'nothing', options: at(version) }),
+    'latest module that is not there': async aptos =>
+      await aptos.getAccountModule({ accountAddress: account, moduleName: 'nothing' }),
+    'the account that a key was first of': async aptos =>
+      (await aptos.lookupOriginalAccountAddress({ authenticationKey: unusedAddress })).toString(),
+    'view that aborts': async (aptos, { version }) =>
       await aptos.view({
         payload: { function: `${oracle}::at_most_a_hundred`, functionArguments: [101] },
-        options: { ledgerVersion: BigInt(version) }
-      })
-  },
-  {
-    title: 'latest view that aborts',
-    make: async aptos =>
-      await aptos.viewJson({ payload: { function: `${oracle}::at_most_a_hundred`, functionArguments: ['101'] } })
-  },
-  {
-    title: 'view of no function',
-    make: async aptos => await aptos.viewJson({ payload: { function: '0x1::coin::nothing' } })
-  },
-  {
-    title: 'view with an argument too few',
-    make: async (aptos, { version }) =>
-      await aptos.viewJson({
-        payload: { function: `${oracle}::at_most_a_hundred` },
-        options: { ledgerVersion: BigInt(version) }
-      })
-  },
-  {
-    title: 'view of a version to come',
-    make: async (aptos, { futureVersion }) =>
-      await aptos.viewJson({
-        payload: { function: `${oracle}::height` },
-        options: { ledgerVersion: BigInt(futureVersion) }
-      })
-  },
-  {
-    title: 'view of a pruned version',
-    make: async (aptos, { prunedVersion }) =>
-      await aptos.viewJson({
-        payload: { function: `${oracle}::height` },
-        options: { ledgerVersion: BigInt(prunedVersion) }
-      })
-  },
-  {
-    title: 'table item of a version to come',
-    make: async (aptos, { futureVersion }) =>
-      await aptos.getTableItem({ handle, data: seven, options: { ledgerVersion: BigInt(futureVersion) } })
-  },
-  {
-    title: 'table item of a pruned version',
-    make: async (aptos, { prunedVersion }) =>
-      await aptos.getTableItem({ handle, data: seven, options: { ledgerVersion: BigInt(prunedVersion) } })
-  },
-  {
-    title: 'block of a version to come',
-    make: async (aptos, { futureVersion }) => await aptos.getBlockByVersion({ ledgerVersion: BigInt(futureVersion) })
-  },
-  {
-    title: 'block of a pruned version',
-    make: async (aptos, { prunedVersion }) => await aptos.getBlockByVersion({ ledgerVersion: BigInt(prunedVersion) })
-  },
-  {
-    title: 'block of a height to come',
-    make: async (aptos, { futureVersion }) => await aptos.getBlockByHeight({ blockHeight: BigInt(futureVersion) })
-  },
-  {
-    title: 'block of a pruned height',
-    make: async (aptos, { prunedHeight }) => await aptos.getBlockByHeight({ blockHeight: BigInt(prunedHeight) })
-  },
-  {
-    title: 'transaction of a version to come',
-    make: async (aptos, { futureVersion }) =>
-      await aptos.getTransactionByVersion({ ledgerVersion: BigInt(futureVersion) })
-  },
-  {
-    title: 'transaction of a pruned version',
-    make: async (aptos, { prunedVersion }) =>
-      await aptos.getTransactionByVersion({ ledgerVersion: BigInt(prunedVersion) })
-  },
-  {
-    title: 'transaction of an unknown hash',
-    make: async aptos => await aptos.getTransactionByHash({ transactionHash: unusedAddress })
-  },
-  {
-    title: 'transactions from a version to come',
-    make: async (aptos, { futureVersion }) =>
-      await aptos.getTransactions({ options: { offset: BigInt(futureVersion) } })
-  },
-  {
-    title: 'transactions from a pruned version',
-    make: async (aptos, { prunedVersion }) =>
-      await aptos.getTransactions({ options: { offset: BigInt(prunedVersion), limit: 7 } })
-  },
-  { title: 'no transactions', make: async aptos => await aptos.getTransactions({ options: { limit: 0 } }) },
-  {
-    title: 'a page of no modules',
-    make: async aptos => await aptos.getAccountModulesPage({ accountAddress: account, options: { limit: 0 } })
-  }
+        options: at(version)
+      }),
+    'latest view that aborts': async aptos =>
+      await aptos.viewJson({ payload: { function: `${oracle}::at_most_a_hundred`, functionArguments: ['101'] } }),
+    'view of no function': async aptos => await aptos.viewJson({ payload: { function: '0x1::coin::nothing' } }),
+    'view with an argument too few': async (aptos, { version }) =>
+      await aptos.viewJson({ payload: { function: `${oracle}::at_most_a_hundred` }, options: at(version) }),
+    'block of a height to come': async (aptos, { futureVersion }) =>
+      await aptos.getBlockByHeight({ blockHeight: BigInt(futureVersion) }),
+    'block of a pruned height': async (aptos, { prunedHeight }) =>
+      await aptos.getBlockByHeight({ blockHeight: BigInt(prunedHeight) }),
+    'transaction of an unknown hash': async aptos =>
+      await aptos.getTransactionByHash({ transactionHash: unusedAddress }),
+    'no transactions': async aptos => await aptos.getTransactions({ options: { limit: 0 } }),
+    'a page of no modules': async aptos =>
+      await aptos.getAccountModulesPage({ accountAddress: account, options: { limit: 0 } })
+  })
 ]
 
 /** Reads that varve rejects itself, because no node accepts them. */
-export const varveErrorCalls: readonly Call[] = [
-  {
-    title: 'table item by a type that is none',
-    make: async aptos => await aptos.getTableItem({ handle, data: { ...seven, key_type: 'u64<' } })
-  },
-  {
-    title: 'resource of a type that is none',
-    make: async aptos => await aptos.getAccountResource({ accountAddress: account, resourceType: '0x1::block::<>' })
-  },
-  {
-    title: 'module by a name that is none',
-    make: async aptos => await aptos.getAccountModule({ accountAddress: account, moduleName: '0x' })
-  },
-  {
-    title: 'transaction by a hash that is none',
-    make: async aptos => await aptos.getTransactionByHash({ transactionHash: '0x12' })
-  },
-  {
-    title: 'modules from a cursor that is none',
-    make: async aptos => await aptos.getAccountModulesPage({ accountAddress: account, options: { cursor: 'xyz' } })
-  }
-]
+export const varveErrorCalls: readonly Call[] = callsOf({
+  'table item by a type that is none': async aptos =>
+    await aptos.getTableItem({ handle, data: { ...seven, key_type: 'u64<' } }),
+  'resource of a type that is none': async aptos =>
+    await aptos.getAccountResource({ accountAddress: account, resourceType: '0x1::block::<>' }),
+  'module by a name that is none': async aptos =>
+    await aptos.getAccountModule({ accountAddress: account, moduleName: '0x' }),
+  'transaction by a hash that is none': async aptos => await aptos.getTransactionByHash({ transactionHash: '0x12' }),
+  'modules from a cursor that is none': async aptos =>
+    await aptos.getAccountModulesPage({ accountAddress: account, options: { cursor: 'xyz' } })
+})
 
 /** Returns a call by its title. */
 export function callOf (title: string): Call {
