@@ -67,7 +67,7 @@ async function startMonitoredReplicas (t: Test): Promise<MonitoredReplicas> {
     audit: { share: 1 },
     cache: { ...shared.cache, disk: { path: join(dir, 'disk') } },
     follow: { mode: 'observe' },
-    hedge: { share: 0.001, burst: 3, afterMs: 400 }
+    hedge: { share: 0.001, afterMs: 400 }
   })
   const tight = await varveAt(t, '', {
     upstreams: [{ name: 'whole', url: whole.url, maxConcurrent: 3 }] as never,
