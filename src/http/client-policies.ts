@@ -11,9 +11,9 @@ export type ClientPoliciesConfig = Pick<Config, 'clients'> & { readonly limits: 
 
 /** Access and request limits of clients, by the key that a request carries, else by its address. */
 export class ClientPolicies {
-  readonly buckets: TokenBuckets
   /** True if hits are charged too: `exemptHits` is off and some client has a limit. */
   readonly limitsHits: boolean
+  readonly #buckets: TokenBuckets
   readonly #keys: ApiKeys
   readonly #isRequired: boolean
   readonly #allowances: ReadonlyMap<string, ClientRateLimit | undefined>
@@ -27,7 +27,7 @@ export class ClientPolicies {
   ) {
     const allowanceOf = (perSecond: number | null, burstOrNull: number | null): ClientRateLimit | undefined =>
       perSecond === null ? undefined : { perSecond, burst: burstOrNull ?? perSecond }
-    this.buckets = buckets
+    this.#buckets = buckets
     this.#keys = new ApiKeys(keys)
     this.#isRequired = required
     this.#defaultAllowance = allowanceOf(requestsPerSecond, burst)
@@ -61,26 +61,17 @@ export class ClientPolicies {
     return this.#isRequired && this.clientNameOf(request) === undefined
   }
 
-  /** Returns the request limit of a client; undefined means unlimited. */
-  allowanceOf (request: IncomingMessage): ClientRateLimit | undefined {
-    const name = this.clientNameOf(request)
-    return name === undefined ? this.#defaultAllowance : this.#allowances.get(name)
-  }
-}
-
-/** Rejects clients without access, and limits the rate of the others. */
-export class ClientLimiter {
-  readonly #policies: ClientPolicies
-
-  constructor (policies: ClientPolicies) {
-    this.#policies = policies
+  /** Returns the client that limits and fair queueing count: a key's name, else a network. */
+  clientIdOf (request: FastifyRequest): string {
+    const name = this.clientNameOf(request.raw)
+    return name === undefined ? clientNetworkOf(request) ?? 'unknown' : `key ${name}`
   }
 
   /** Rejects a request without a required key, and charges every request if hits are charged. */
   async requireAccess (request: FastifyRequest): Promise<void> {
-    const lacksKey = this.#policies.lacksKey(request.raw)
+    const lacksKey = this.lacksKey(request.raw)
     // Charges the address of a request without a key, or clients could guess keys without limit.
-    if (lacksKey || this.#policies.limitsHits) await this.#charge(request)
+    if (lacksKey || this.limitsHits) await this.#charge(request)
     if (lacksKey) {
       throw webFrameworkError(
         401,
@@ -92,29 +83,29 @@ export class ClientLimiter {
 
   /** Returns the charge of a request; undefined if its client is unlimited or already charged. */
   chargeOf (request: FastifyRequest): RequestCharge | undefined {
-    const allowance = this.#policies.allowanceOf(request.raw)
-    if (this.#policies.limitsHits || allowance === undefined) return undefined
+    const allowance = this.#allowanceOf(request)
+    if (this.limitsHits || allowance === undefined) return undefined
     return new RequestCharge(async () => {
       await this.#charge(request)
     }, () => {
-      this.#policies.buckets.refund(this.clientIdOf(request), allowance)
+      this.#buckets.refund(this.clientIdOf(request), allowance)
     })
   }
 
-  /** Returns the client that limits and fair queueing count: a key's name, else a network. */
-  clientIdOf (request: FastifyRequest): string {
-    const name = this.#policies.clientNameOf(request.raw)
-    return name === undefined ? clientNetworkOf(request) ?? 'unknown' : `key ${name}`
-  }
-
   async #charge (request: FastifyRequest): Promise<void> {
-    const allowance = this.#policies.allowanceOf(request.raw)
+    const allowance = this.#allowanceOf(request)
     if (allowance === undefined) return
-    const waitMs = await this.#policies.buckets.take(this.clientIdOf(request), allowance)
+    const waitMs = await this.#buckets.take(this.clientIdOf(request), allowance)
     if (waitMs > 0) {
       const seconds = String(Math.ceil(waitMs / 1000))
       throw webFrameworkError(429, 'too many requests', ['retry-after', seconds])
     }
+  }
+
+  /** Returns the request limit of a client; undefined means unlimited. */
+  #allowanceOf ({ raw }: FastifyRequest): ClientRateLimit | undefined {
+    const name = this.clientNameOf(raw)
+    return name === undefined ? this.#defaultAllowance : this.#allowances.get(name)
   }
 }
 

@@ -9,7 +9,6 @@ import { minVersionHeader } from '../api/min-version.js'
 import { indexTarget } from '../api/request-targets.js'
 import { clientAddressOf } from './client-address.js'
 import { hijackExchange } from './http-exchange.js'
-import { type ClientLimiter } from './client-policies.js'
 import { requestIdHeader } from './request-ids.js'
 import { type RequestMemoryBudget } from './request-body.js'
 import { sendFailure, type ListenerContext, sendResponse } from './send-response.js'
@@ -56,10 +55,7 @@ const placeholderUpstream = 'http://upstream'
 export function registerPassThrough (
   app: FastifyInstance,
   context: ListenerContext,
-  { limiter, requestMemoryBudget }: {
-    readonly limiter: ClientLimiter,
-    readonly requestMemoryBudget: RequestMemoryBudget
-  },
+  requestMemoryBudget: RequestMemoryBudget,
   choose: ChooseTarget
 ): void {
   const targets = new WeakMap<FastifyRequest, string>()
@@ -83,7 +79,7 @@ export function registerPassThrough (
     },
     handler: (request, reply, dest, options) => {
       const clientGone = new AbortController()
-      const requestBytes = requestMemoryBudget.of(reply.raw, limiter.clientIdOf(request))
+      const requestBytes = requestMemoryBudget.of(reply.raw, context.access.clientIdOf(request))
       requestBytes.add({
         release: () => {
           clientGone.abort()
@@ -102,7 +98,7 @@ export function registerPassThrough (
         client: {
           id: requestBytes.clientId,
           bytes: requestBytes,
-          admit: limiter.chargeOf(request)?.admit,
+          admit: context.access.chargeOf(request)?.admit,
           span: trace?.root
         },
         signal: clientGone.signal

@@ -8,7 +8,6 @@ import { hijackExchange } from './http-exchange.js'
 import { requestIdReader } from './request-ids.js'
 import { installFastPath } from './fast-path.js'
 import { idleChunkEvent, installParserBypass } from './parser-bypass.js'
-import { ClientLimiter } from './client-policies.js'
 import { trustedProxyCheck } from './client-address.js'
 import { readBody } from './request-body.js'
 import { addReadRoutes } from './read-routes.js'
@@ -84,7 +83,7 @@ export function publicApp (context: ListenerContext): FastifyInstance {
   app.addContentTypeParser('*', (_request, payload, done) => {
     readBody(payload, limits.bodyKb * 1024, done)
   })
-  addReadRoutes(app, context, new ClientLimiter(context.access))
+  addReadRoutes(app, context)
   installParserBypass(app.server, () => {
     context.log.warn('http.fastPath has no effect: this Node.js release lacks what it needs')
   })

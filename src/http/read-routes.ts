@@ -12,7 +12,7 @@ import { type ResponseSource } from '../api/upstream-response.js'
 import { variantKeyOf } from '../api/request-variant-key.js'
 import { forwardedTarget } from '../api/pass-through-target.js'
 import { hijackExchange } from './http-exchange.js'
-import { type ClientLimiter, type RequestCharge } from './client-policies.js'
+import { type RequestCharge } from './client-policies.js'
 import { registerPassThrough } from './pass-through.js'
 import { sandboxHeader, sendFailure, type ListenerContext, sendResponse } from './send-response.js'
 import { bypassesFollowing, checkRequest, responsePreferencesOf } from './request-checks.js'
@@ -26,7 +26,8 @@ const largeBodyBytes = 16 * 1024
 const healthPath = '/-/healthz'
 
 /** Routes by the endpoint table, which parses raw targets as nodes do; unknown routes are forwarded. */
-export function addReadRoutes (app: FastifyInstance, context: ListenerContext, limiter: ClientLimiter): void {
+export function addReadRoutes (app: FastifyInstance, context: ListenerContext): void {
+  const { access } = context
   const bodyParseQueue = new BodyParseQueue()
   const requestMemoryBudget = new RequestMemoryBudget(context)
   // Checks access by the headers alone, before any of the body is read.
@@ -34,7 +35,7 @@ export function addReadRoutes (app: FastifyInstance, context: ListenerContext, l
     // Exempts preflights, which carry no key.
     const isPreflight = request.method === 'OPTIONS' && context.cors.isPreflight(request.headers)
     try {
-      if (!isPreflight && request.routeOptions.url !== healthPath) await limiter.requireAccess(request)
+      if (!isPreflight && request.routeOptions.url !== healthPath) await access.requireAccess(request)
     } catch (error) {
       sendFailure(context, hijackExchange(request, reply, context), error)
     }
@@ -43,7 +44,7 @@ export function addReadRoutes (app: FastifyInstance, context: ListenerContext, l
   // Takes the bytes of a body before it is read.
   app.addHook('preParsing', (request, reply, payload, done) => {
     try {
-      requestMemoryBudget.takeBody(request, reply, limiter.clientIdOf(request))
+      requestMemoryBudget.takeBody(request, reply, access.clientIdOf(request))
     } catch (error) {
       sendFailure(context, hijackExchange(request, reply, context), error)
       return
@@ -58,18 +59,18 @@ export function addReadRoutes (app: FastifyInstance, context: ListenerContext, l
   })
   const serve = async (request: FastifyRequest, reply: FastifyReply): Promise<string | undefined> => {
     try {
-      requestMemoryBudget.settleBody(request, reply, limiter.clientIdOf(request), bodyOf(request).length)
+      requestMemoryBudget.settleBody(request, reply, access.clientIdOf(request), bodyOf(request).length)
       checkRequest(request.raw)
       if (request.method === 'OPTIONS' && servePreflight(context, request, reply)) return undefined
       const match = matchEndpoint(request.originalUrl, request.method)
       if (match === undefined) return forwardedTarget(request.originalUrl, request.method, context.config.passThrough)
-      const charge = limiter.chargeOf(request)
+      const charge = access.chargeOf(request)
       const { length } = bodyOf(request)
       if (match.endpoint.takesBody !== undefined && length > largeBodyBytes) {
         await charge?.chargeNow()
         await bodyParseQueue.waitForTurn(length, reply.raw)
       }
-      const bytes = requestMemoryBudget.of(reply.raw, limiter.clientIdOf(request))
+      const bytes = requestMemoryBudget.of(reply.raw, access.clientIdOf(request))
       const client: ReadClient = {
         id: bytes.clientId,
         bytes,
@@ -84,7 +85,7 @@ export function addReadRoutes (app: FastifyInstance, context: ListenerContext, l
     }
     return undefined
   }
-  registerPassThrough(app, context, { limiter, requestMemoryBudget }, serve)
+  registerPassThrough(app, context, requestMemoryBudget, serve)
   // Methods that no route has are rejected, never forwarded.
   app.setNotFoundHandler(async (request, reply) => {
     await serve(request, reply)
