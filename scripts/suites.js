@@ -75,7 +75,8 @@ const longest = [
     'proxy/look-up',
     'http/streaming',
     'hostile',
-    'upstreams/upstream-client'
+    'upstreams/upstream-client',
+    'upstreams/upstream-pool'
   )
 ]
 
