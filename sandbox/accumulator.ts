@@ -1,5 +1,5 @@
 import { ownBytes } from './bcs.js'
-import { hasherOf } from './typed-hash.js'
+import { hasherOf } from './digests.js'
 
 /** Stands for each subtree that has no leaf yet; the root of an empty accumulator. */
 const placeholder = Buffer.concat([Buffer.from('ACCUMULATOR_PLACEHOLDER_HASH')], 32)

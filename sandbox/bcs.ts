@@ -48,8 +48,18 @@ export function sequenceBytes (items: readonly Buffer[]): Buffer {
   return Buffer.concat([lengthBytes(items.length), ...items])
 }
 
+/** Encodes an option. */
+export function optionBytes (content: Buffer | undefined): Buffer {
+  return content === undefined ? Buffer.from([0]) : variant(1, content)
+}
+
+/** Encodes a variant of an enum. */
+export function variant (index: number, ...content: readonly Buffer[]): Buffer {
+  return Buffer.concat([Buffer.from([index]), ...content])
+}
+
 /** Reads a canonical ULEB128 of up to four bytes at an offset; undefined when there is none. */
-export function readLength (bytes: Buffer, at: number): { value: number, next: number } | undefined {
+function readLength (bytes: Buffer, at: number): { value: number, next: number } | undefined {
   let value = 0
   for (let index = 0; index < 4; index++) {
     const byte = bytes[at + index]
@@ -59,4 +69,81 @@ export function readLength (bytes: Buffer, at: number): { value: number, next: n
     if (byte < 0x80) return byte === 0 && index > 0 ? undefined : { value, next: at + index + 1 }
   }
   return undefined
+}
+
+/** Error for input that is not valid BCS. */
+export class InvalidBcsError extends Error {}
+
+/** Reads BCS values in sequence and throws on malformed or missing input. */
+export class BcsReader {
+  readonly #bytes: Buffer
+  #offset = 0
+
+  constructor (bytes: Buffer) {
+    this.#bytes = bytes
+  }
+
+  /** Number of bytes that were read. */
+  get offset (): number {
+    return this.#offset
+  }
+
+  /** Reads `count` raw bytes. */
+  readBytes (count: number): Buffer {
+    const taken = this.#bytes.subarray(this.#offset, this.#offset + count)
+    if (taken.length < count) throw new InvalidBcsError('unexpected end of input')
+    this.#offset += count
+    return taken
+  }
+
+  /** Reads one byte as a number. */
+  readByte (): number {
+    return this.readBytes(1).readUInt8()
+  }
+
+  /** Reads a byte that is 0 or 1. */
+  readBool (): boolean {
+    const byte = this.readByte()
+    if (byte > 1) throw new InvalidBcsError('a boolean is 0 or 1')
+    return byte === 1
+  }
+
+  /** Reads an unsigned integer of a size in bytes. */
+  readInteger (size: number): bigint {
+    return BigInt(`0x${Buffer.from(this.readBytes(size)).reverse().toString('hex')}`)
+  }
+
+  /** Reads a length in ULEB128. */
+  readLength (): number {
+    const length = readLength(this.#bytes, this.#offset)
+    if (length === undefined) throw new InvalidBcsError('malformed length')
+    this.#offset = length.next
+    return length.value
+  }
+
+  /** Reads bytes prefixed by their length. */
+  readSizedBytes (): Buffer {
+    return this.readBytes(this.readLength())
+  }
+
+  /** Reads UTF-8, prefixed by its length in bytes. */
+  readText (): string {
+    try {
+      return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(this.readSizedBytes())
+    } catch {
+      throw new InvalidBcsError('text that is not UTF-8')
+    }
+  }
+
+  /** Reads items prefixed by their count. */
+  readItems<Item> (read: () => Item): Item[] {
+    const items: Item[] = []
+    for (let left = this.readLength(); left > 0; left--) items.push(read())
+    return items
+  }
+
+  /** Rejects trailing bytes after the last value. */
+  requireEnd (): void {
+    if (this.#offset < this.#bytes.length) throw new InvalidBcsError('remaining input')
+  }
 }

@@ -1,11 +1,10 @@
 import { type IncomingMessage, type ServerResponse } from 'node:http'
 import { readAddress } from './address.js'
-import { isFault } from './fault.js'
+import { isFault } from './faults.js'
 import { Ledger, type LedgerOptions } from './ledger.js'
-import { type SandboxNode } from './serve-request.js'
+import { type SandboxNode, readBody } from './serve-request.js'
 import { fundAccount } from './submit-transaction.js'
 import { pendingTransactions } from './transactions.js'
-import { readBody } from './http-io.js'
 
 const maxControlBodyBytes = 65_536
 // A hundredth of what the faucet has; client libraries reserve a fifth of it for gas.

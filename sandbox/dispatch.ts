@@ -4,7 +4,7 @@ import { type LedgerSnapshot } from './request-context.js'
 import { emptyResponse, problemResponse, type SandboxResponse } from './make-response.js'
 import { isPending } from './read-transactions.js'
 import { type EndpointName, type Route, routeOf } from './routes.js'
-import { readQuery, readTarget } from './request-target.js'
+import { readQuery, readTarget } from './params.js'
 
 /** Largest request body in bytes; a larger one is rejected with 413. */
 export const maxBodyBytes = 8 * 1024 * 1024

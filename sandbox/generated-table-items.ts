@@ -1,12 +1,10 @@
 import { type Address, addressOf } from './address.js'
 import { textBytes, u64Bytes } from './bcs.js'
-import { digestHex, DigestRandom, drawShare } from './seeded-digest.js'
-import { type EncodedValue } from './encoded-value.js'
-import { generateValue } from './generated-value.js'
-import { parseJson } from './json-parser.js'
+import { digestHex, DigestRandom, drawShare } from './digests.js'
+import { type EncodedValue, generateValue, keyBytes } from './values.js'
+import { parseJson } from './json.js'
 import { itemKey, type StateKey } from './state-key.js'
 import { printTypeTag, trustedTypeTag, type TypeTag } from './type-tag.js'
-import { keyBytes } from './value-bytes.js'
 import { type TableItemValue, type Write } from './write.js'
 
 /** Handle of the table that most transactions write to. */
@@ -92,16 +90,14 @@ export function itemWrite (seed: number, key: StateKey, version: bigint, decoded
   }
 }
 
-/** Returns an item as a value of a type; undefined if the type is unknown. */
-export function itemValue (seed: string, type: TypeTag): EncodedValue | undefined {
+/** Returns an item as a value of a type; throws if the type is unknown. */
+export function itemValue (seed: string, type: TypeTag): EncodedValue {
   return generateValue(type, new DigestRandom('value', seed, printTypeTag(type)))
 }
 
 function makeItem (key: StateKey, seed: string): TableItemValue {
   const type = key.length === 33 + 8 ? u64 : shopItem
-  const value = itemValue(seed, type)
-  if (value === undefined) throw new RangeError(`no layout: ${printTypeTag(type)}`)
-  return { type, bytes: value.bytes, seed }
+  return { type, bytes: itemValue(seed, type).bytes, seed }
 }
 
 /** Returns a key of a named item of a table. */

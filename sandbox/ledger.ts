@@ -1,12 +1,18 @@
 import { TransactionAccumulator } from './accumulator.js'
-import { digestBytes, digestHex } from './seeded-digest.js'
-import { type Position } from './position.js'
-import { releases } from './release.js'
+import { digestBytes, digestHex } from './digests.js'
+import { type Position } from './make-response.js'
 import { StateIndex } from './state-index.js'
 import { Submissions } from './submissions.js'
 
 // Covers blocks with more transactions than a response may contain, and large blocks below that limit.
 const bigBlocks: Readonly<Record<number, number>> = { 500: 12_000, 900: 3_500, 1500: 6_000 }
+
+/** Releases of known rank, oldest first; each renders more members of an ABI than the one before. */
+export const releases = {
+  events: '1111111111111111111111111111111111111111',
+  enums: '2222222222222222222222222222222222222222',
+  variants: '3333333333333333333333333333333333333333'
+} as const
 
 /** Responses of nodes to a read of pruned events; see docs/node-behaviour.md, "Pruned events". */
 export type PrunedEventsMode = 'error500' | 'gone410' | 'empty' | 'gaps' | 'served'
@@ -75,8 +81,8 @@ export class Ledger {
   readonly depositSums: bigint[] = [0n]
   /** @internal Another chain that a fault serves from some version on, made on demand. */
   fork: Ledger | undefined
-  /** @internal Newest transactions in JSON as a release prints them, as bytes, which the collector need not move. */
-  readonly newestJson = { byVersion: new Map<bigint, Buffer>(), next: 0n, release: '' }
+  /** @internal Transactions in JSON by release and version, as bytes, which the collector need not move. */
+  readonly printed = new Map<string, Buffer>()
   /** @internal Index of versions by transaction hash, extended on demand. */
   readonly versionsByHash = { versions: new Map<string, bigint>(), next: 0n }
   /** @internal Transactions that clients submitted; the only content that does not follow from the seed. */

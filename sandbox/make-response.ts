@@ -1,4 +1,3 @@
-import { type Position, positionHeaders } from './position.js'
 import { type ErrorCode, type Problem } from './problem.js'
 
 /** Response of the node; `content-length` and `date` are added when it is sent. */
@@ -9,7 +8,7 @@ export interface SandboxResponse {
 }
 
 /** Content types of a node's responses; responses of its framework have no charset. */
-export const contentTypes = {
+const contentTypes = {
   json: 'application/json; charset=utf-8',
   bcs: 'application/x-bcs',
   framework: 'application/json'
@@ -57,4 +56,31 @@ export function problemResponse (problem: Problem, stamp: Stamp): SandboxRespons
 /** Builds the response of the HTTP layer to an unreadable request: no headers, no body. */
 export function emptyResponse (status: number): SandboxResponse {
   return { status, headers: [], body: Buffer.alloc(0) }
+}
+
+/** Position of a node; all members come from one snapshot. */
+export interface Position {
+  readonly chainId: number
+  readonly version: bigint
+  readonly oldestVersion: bigint
+  readonly timestampUsec: bigint
+  readonly epoch: bigint
+  readonly blockHeight: bigint
+  readonly oldestBlockHeight: bigint
+  /** Key of the epoch with which clients encrypt transactions. */
+  readonly encryptionKey: string
+}
+
+/** Returns the seven position headers in the order in which nodes send them, and the key of the epoch. */
+function positionHeaders (position: Position, family: string): Array<[string, string]> {
+  return [
+    [`${family}chain-id`, String(position.chainId)],
+    [`${family}ledger-version`, String(position.version)],
+    [`${family}ledger-oldest-version`, String(position.oldestVersion)],
+    [`${family}ledger-timestampusec`, String(position.timestampUsec)],
+    [`${family}epoch`, String(position.epoch)],
+    [`${family}block-height`, String(position.blockHeight)],
+    [`${family}oldest-block-height`, String(position.oldestBlockHeight)],
+    [`${family}txn-encryption-key`, position.encryptionKey]
+  ]
 }

@@ -1,10 +1,40 @@
 import { shortAddress } from './address.js'
-import { viewSignaturesOf } from './framework-view-signatures.js'
-import { oracleAbi, oracleAddress } from './oracle-module.js'
-import { makeViewFunctionAbi } from './view-signature.js'
-import { type Rendering } from './release.js'
-import { type Module } from './write.js'
+import { releases } from './ledger.js'
 import { type FunctionAbi, type ModuleRecord, type StructAbi } from './records.js'
+import { digestBytes } from './digests.js'
+import { type Module } from './write.js'
+
+/** Members of an ABI that a release renders beyond the oldest form. */
+export interface Rendering {
+  readonly isEnum: boolean
+  readonly variants: boolean
+}
+
+/** Returns the rendering of a release; an unknown release has a rank derived from its hash. */
+export function renderingOf (release: string): Rendering {
+  const known = Object.values<string>(releases).indexOf(release)
+  const rank = known >= 0 ? known : digestBytes('release', release).readUInt8() % 3
+  return { isEnum: rank >= 1, variants: rank >= 2 }
+}
+
+/** Declaration of a view function; `T0` is its first type parameter. */
+export interface ViewSignature {
+  readonly typeParameterCount: number
+  readonly params: readonly string[]
+  readonly returns: readonly string[]
+}
+
+/** View functions that can be called, by full name; those of 0xfeed::oracle read generated state. */
+export const viewSignatures: Readonly<Record<string, ViewSignature>> = {
+  '0x1::block::get_current_block_height': { typeParameterCount: 0, params: [], returns: ['u64'] },
+  '0x1::coin::balance': { typeParameterCount: 1, params: ['address'], returns: ['u64'] },
+  '0x1::timestamp::now_microseconds': { typeParameterCount: 0, params: [], returns: ['u64'] },
+  '0xfeed::oracle::height': { typeParameterCount: 0, params: [], returns: ['u64'] },
+  '0xfeed::oracle::balance_of': { typeParameterCount: 0, params: ['address'], returns: ['u64'] },
+  '0xfeed::oracle::price_of': { typeParameterCount: 1, params: ['u64'], returns: ['u128', 'bool'] },
+  '0xfeed::oracle::at_most_a_hundred': { typeParameterCount: 0, params: ['u64'], returns: ['u64'] },
+  '0xfeed::oracle::echo': { typeParameterCount: 1, params: ['T0'], returns: ['T0'] }
+}
 
 const abilities: ReadonlyArray<StructAbi['abilities']> = [['key'], ['copy', 'drop', 'store'], ['drop', 'store'], [
   'store',
@@ -14,26 +44,28 @@ const parameterTypes = ['address', 'u64', 'bool', 'vector<u8>', '0x1::string::St
 
 /** Builds the JSON form of a module: the bytecode is chain data, the ABI depends on the release. */
 export function moduleRecord (module: Module, rendering: Rendering): ModuleRecord {
-  const bytecode = `0x${module.bytecode.toString('hex')}`
-  return { bytecode, abi: module.address === oracleAddress ? oracleAbi(rendering) : generateAbi(module, rendering) }
-}
-
-function generateAbi (module: Module, rendering: Rendering): ModuleRecord['abi'] {
   const traits = module.bytecode.subarray(-16)
   const traitAt = (index: number): number => Number(traits[index])
   const address = shortAddress(module.address)
+  const id = `${address}::${module.name}`
   return {
-    address,
-    name: module.name,
-    friends: traitAt(0) % 3 === 0 ? [`${address}::${module.name}_admin`] : [],
-    exposed_functions: [
-      ...Array.from({ length: 1 + traitAt(1) % 3 }, (_, index) => functionAbiOf(index, traitAt(2 + index))),
-      // Lists the view functions that can be called, since clients read their parameters from the ABI.
-      ...Object.entries(viewSignaturesOf(address, module.name)).map(([name, declared]) =>
-        makeViewFunctionAbi(name, declared)
+    bytecode: `0x${module.bytecode.toString('hex')}`,
+    abi: {
+      address,
+      name: module.name,
+      friends: traitAt(0) % 3 === 0 ? [`${id}_admin`] : [],
+      exposed_functions: [
+        ...Array.from({ length: 1 + traitAt(1) % 3 }, (_, index) => functionAbiOf(index, traitAt(2 + index))),
+        // Lists the view functions that can be called, since clients read their parameters from the ABI.
+        ...Object.entries(viewSignatures).flatMap(([name, signature]) =>
+          name.startsWith(`${id}::`) ? viewFunctionAbiOf(name.slice(id.length + 2), signature) : []
+        )
+      ],
+      structs: Array.from(
+        { length: 1 + traitAt(6) % 2 },
+        (_, index) => structAbiOf(index, traitAt(7 + index), rendering)
       )
-    ],
-    structs: Array.from({ length: 1 + traitAt(6) % 2 }, (_, index) => structAbiOf(index, traitAt(7 + index), rendering))
+    }
   }
 }
 
@@ -42,10 +74,22 @@ function functionAbiOf (index: number, trait: number): FunctionAbi {
     name: String(['create', 'change', 'read'][index]),
     visibility: trait % 3 === 0 ? 'public' : trait % 3 === 1 ? 'private' : 'friend',
     is_entry: index < 2 && trait % 2 === 0,
-    is_view: index === 2,
+    is_view: false,
     generic_type_params: trait % 4 === 0 ? [{ constraints: [] }] : [],
     params: ['&signer', parameterTypeOf(trait)],
     return: index === 2 ? [parameterTypeOf(trait + 1)] : []
+  }
+}
+
+function viewFunctionAbiOf (name: string, { typeParameterCount, params, returns }: ViewSignature): FunctionAbi {
+  return {
+    name,
+    visibility: 'public',
+    is_entry: false,
+    is_view: true,
+    generic_type_params: Array.from({ length: typeParameterCount }, () => ({ constraints: [] })),
+    params: [...params],
+    return: [...returns]
   }
 }
 

@@ -1,9 +1,54 @@
+import { type Json, type JsonObject, parseJson } from './json.js'
+import { frameworkProblem, malformedBody, type Problem } from './problem.js'
 import { type Address, readAddress } from './address.js'
-import { maxU64, readInteger } from './integer.js'
-import { frameworkProblem, type Problem } from './problem.js'
+import { maxU64, readInteger } from './values.js'
 import { readCursor } from './state-key.js'
-import { decodePercent } from './request-target.js'
 import { isIdentifier, readStructTag, type StructTag } from './type-tag.js'
+
+/** Request target, split but not yet decoded. */
+interface RequestTarget {
+  readonly path: string
+  readonly query: string
+}
+
+// Characters that the HTTP layer of nodes accepts unencoded; the parser of Node.js rejects those beyond ASCII.
+const pathPattern = /^[\u0021\u0022\u0024-\u003b\u003d\u0040-\u005f\u0061-\u007e]*$/
+const queryPattern = /^[\u0021\u0024-\u003b\u003d\u003f-\u007e]*$/
+const maxTargetLength = 65_534
+
+/** Splits a raw target; returns the status of a response without a body if the target is invalid. */
+export function readTarget (raw: string): RequestTarget | 400 | 414 {
+  if (raw.length > maxTargetLength) return 414
+  const local = raw.replace(/^https?:\/\/[^/?#]*(?=[/?]|$)/i, '')
+  const queryStart = local.indexOf('?')
+  const path = queryStart < 0 ? local : local.slice(0, queryStart)
+  const query = queryStart < 0 ? '' : local.slice(queryStart + 1)
+  if (!pathPattern.test(path) || !queryPattern.test(query)) return 400
+  return { path, query }
+}
+
+/** Decodes `%xx` once; leaves invalid triples unchanged. */
+function decodePercent (text: string): string {
+  const bytes = Buffer.from(text).toString('latin1')
+  const decoded = bytes.replace(/%([0-9a-fA-F]{2})/g, (_, hex: string) => String.fromCharCode(parseInt(hex, 16)))
+  return Buffer.from(decoded, 'latin1').toString()
+}
+
+/** Decodes a query as a form, where a plus is a space; the first of repeated parameters wins. */
+export function readQuery (query: string): Map<string, string> {
+  const params = new Map<string, string>()
+  for (const piece of query.split('&')) {
+    if (piece === '') continue
+    const valueStart = piece.indexOf('=')
+    const name = decodeFormText(valueStart < 0 ? piece : piece.slice(0, valueStart))
+    if (!params.has(name)) params.set(name, valueStart < 0 ? '' : decodeFormText(piece.slice(valueStart + 1)))
+  }
+  return params
+}
+
+function decodeFormText (text: string): string {
+  return decodePercent(text.replaceAll('+', ' '))
+}
 
 /** Reads an address in a path, decoded by the router and again by its type. */
 export function readAddressParam (name: string, segment: string): Address {
@@ -123,4 +168,38 @@ function queryProblem (name: string, type: string, reason: string): Problem {
     `failed to parse parameter \`${name}\`: failed to parse "${type}": ${reason} (occurred while parsing ` +
       `"optional<${type}>")`
   )
+}
+
+/** Returns the media type of a body without its parameters. */
+export function readMediaType (contentType: string): string {
+  return contentType.replace(/;.*$/s, '').trim().toLowerCase()
+}
+
+/** Parses a request body as the framework does; throws if a known member is repeated. */
+export function readJsonObject (
+  type: string,
+  known: readonly string[],
+  contentType: string | undefined,
+  body: Buffer
+): JsonObject {
+  if (contentType === undefined) throw frameworkProblem('expect content type `application/json`', 415)
+  if (
+    !/^(?:application\/json|[!#$%&'*+.^_`|~0-9A-Za-z-]+\/[!#$%&'*+.^_`|~0-9A-Za-z-]+\+json)$/.test(
+      readMediaType(contentType)
+    )
+  ) {
+    throw frameworkProblem(`the \`Content-Type\` requested by the client is not supported: ${contentType}`, 415)
+  }
+  const request = parseJson(body)
+  if (request.kind !== 'object') throw malformedBody(`failed to parse "${type}": Expected input type "object"`)
+  const repeatedName = known.find(name => request.repeatedNames.has(name))
+  if (repeatedName !== undefined) throw malformedBody(`duplicate field \`${repeatedName}\``)
+  return request
+}
+
+/** Returns a required member of a request; throws if it is missing. */
+export function requireMember (type: string, request: JsonObject, name: string): Json {
+  const member = request.members.get(name)
+  if (member === undefined) throw malformedBody(`failed to parse "${type}": missing field \`${name}\``)
+  return member
 }

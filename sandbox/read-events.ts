@@ -1,9 +1,16 @@
-import { type ResponseFormat } from './response-format.js'
-import { requireAccount } from './require-account.js'
+import {
+  type ResponseFormat,
+  requestedFormat,
+  pageSize,
+  pathParam,
+  type RequestContext,
+  successResponse,
+  type LedgerSnapshot,
+  requireAccount
+} from './request-context.js'
 import { type Address, readAddress } from './address.js'
 import { sequenceBytes } from './bcs.js'
-import { emptyStream } from './deposit-events.js'
-import { eventBytes, eventRecord, streams } from './ledger-events.js'
+import { emptyStream, type LedgerEvent, type AccountEventStream, eventBytes, eventRecord, streams } from './events.js'
 import {
   readAddressParam,
   readIdentifierParam,
@@ -13,17 +20,8 @@ import {
   readU64Query
 } from './params.js'
 import { fieldNotFound, invalidInput, Problem, resourceNotFound, versionPruned } from './problem.js'
-import {
-  requestedFormat,
-  pageSize,
-  pathParam,
-  type RequestContext,
-  successResponse,
-  type LedgerSnapshot
-} from './request-context.js'
 import { type SandboxResponse } from './make-response.js'
 import { resourceAt } from './state.js'
-import { type LedgerEvent, type AccountEventStream } from './account-event-stream.js'
 import { type StructTag } from './type-tag.js'
 
 /** Lists the events of the stream of an event handle. */

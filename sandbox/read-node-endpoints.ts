@@ -1,5 +1,5 @@
 import { u64Bytes } from './bcs.js'
-import { digestBytes } from './seeded-digest.js'
+import { digestBytes } from './digests.js'
 import { requestedFormat, type RequestContext, successResponse } from './request-context.js'
 import { makeResponse, type SandboxResponse } from './make-response.js'
 

@@ -1,24 +1,38 @@
-import { requireAccount } from './require-account.js'
-import { sequenceBytes } from './bcs.js'
-import { readAddressParam, readHashParam, readLimitQuery, readU64Param, readU64Query } from './params.js'
-import { invalidInput, transactionNotFound, versionPruned } from './problem.js'
+import { lengthBytes, u64Bytes, sequenceBytes } from './bcs.js'
+import { type Block, type Ledger, retainedBlocksBelowWindow } from './ledger.js'
+import {
+  readFlagQuery,
+  readOnceDecodedU64Param,
+  readAddressParam,
+  readHashParam,
+  readLimitQuery,
+  readU64Param,
+  readU64Query
+} from './params.js'
+import { blockNotFound, blockPruned, invalidInput, transactionNotFound, versionPruned } from './problem.js'
 import {
   requestedFormat,
-  pageSize,
   pathParam,
   type RequestContext,
+  requireVersion,
   successResponse,
-  type LedgerSnapshot
+  type LedgerSnapshot,
+  requireAccount,
+  pageSize
 } from './request-context.js'
-import { makePendingTransaction } from './kinds/submitted-transactions.js'
-import { signedTransactionBytes } from './kinds/request-bytes.js'
+import {
+  printTransaction,
+  transactionBytes,
+  pendingSubmission,
+  pendingTransactions,
+  transactionHash
+} from './transactions.js'
+import { signedTransactionBytes } from './kinds/bytes.js'
 import { type SandboxResponse } from './make-response.js'
-import { joinItems } from './json-printer.js'
-import { nextSequenceAt, versionOfSend } from './sender-schedule.js'
+import { joinItems } from './json.js'
+import { nextSequenceAt, versionOfSend } from './schedule.js'
 import { pageItems, type TailFault } from './transaction-page-fault.js'
-import { retainedBlocksBelowWindow, type Ledger } from './ledger.js'
 import { type PendingTransaction } from './records.js'
-import { pendingTransactions, printTransaction, transactionBytes, transactionHash } from './transactions.js'
 
 /** Reads the transaction of a version. */
 export function readTransactionByVersion (context: RequestContext): SandboxResponse {
@@ -138,7 +152,7 @@ function findTransactionByHash (
 ): bigint | PendingTransaction | undefined {
   const submission = ledger.submissions.find(hash)
   if (submission !== undefined && (submission.version === undefined || submission.version > position.version)) {
-    return makePendingTransaction(submission.transaction)
+    return pendingSubmission(submission.transaction)
   }
   const version = findVersion(ledger, hash, position.oldestVersion)
   if (version === undefined || version > position.version) {
@@ -161,4 +175,80 @@ function findVersion (ledger: Ledger, hash: string, oldest: bigint): bigint | un
     versionsByHash.versions.set(transactionHash(ledger, versionsByHash.next), versionsByHash.next)
   }
   return versionsByHash.versions.get(hash)
+}
+
+/** Reads the block that contains a version. */
+export function readBlockByVersion (context: RequestContext): SandboxResponse {
+  const requestedVersion = readOnceDecodedU64Param('version', pathParam(context, 0))
+  return readBlock(
+    context,
+    'Get block by version',
+    ({ ledger }) => ledger.blockOf(requireVersion(context.snapshot, requestedVersion))
+  )
+}
+
+/** Reads the block at a height. */
+export function readBlockByHeight (context: RequestContext): SandboxResponse {
+  const requestedHeight = readOnceDecodedU64Param('block_height', pathParam(context, 0))
+  return readBlock(context, 'Get block by height', ({ ledger, position }) => {
+    if (requestedHeight > position.blockHeight) throw blockNotFound(requestedHeight)
+    if (requestedHeight < position.oldestBlockHeight) throw blockPruned(requestedHeight)
+    return ledger.block(requestedHeight)
+  })
+}
+
+function readBlock (
+  context: RequestContext,
+  operation: string,
+  find: (snapshot: LedgerSnapshot) => Block
+): SandboxResponse {
+  const withTransactions = readFlagQuery(context.query, 'with_transactions')
+  const format = requestedFormat(context, operation)
+  const { ledger } = context.snapshot
+  const block = find(context.snapshot)
+  const versions = withTransactions ? versionsOf(block, context.settings.blockTransactionsMax) : undefined
+  return successResponse(
+    context,
+    format,
+    format === 'json' ? blockJson(ledger, block, versions) : blockBytes(ledger, block, versions)
+  )
+}
+
+// Truncates without notice, as nodes do: only the version range of the block shows that transactions are missing.
+function versionsOf (block: Block, maxTransactions: number): bigint[] {
+  const size = Number(block.lastVersion - block.firstVersion) + 1
+  return Array.from({ length: Math.min(size, maxTransactions) }, (_, index) => block.firstVersion + BigInt(index))
+}
+
+function blockJson (ledger: Ledger, block: Block, versions: readonly bigint[] | undefined): Buffer {
+  const members = JSON.stringify(
+    {
+      block_height: String(block.height),
+      block_hash: block.hash,
+      block_timestamp: String(block.timestampUsec),
+      first_version: String(block.firstVersion),
+      last_version: String(block.lastVersion)
+    }
+  )
+  const transactions = versions?.map(version => printTransaction(ledger, block, version))
+  return Buffer.concat([
+    Buffer.from(`${members.slice(0, -1)},"transactions":`),
+    transactions === undefined ? Buffer.from('null') : joinItems(transactions),
+    Buffer.from('}')
+  ])
+}
+
+function blockBytes (ledger: Ledger, block: Block, versions: readonly bigint[] | undefined): Buffer {
+  const hasOptionByte = ledger.blockBcs === 'option'
+  return Buffer.concat([
+    u64Bytes(block.height),
+    Buffer.from(block.hash.slice(2), 'hex'),
+    u64Bytes(block.timestampUsec),
+    u64Bytes(block.firstVersion),
+    u64Bytes(block.lastVersion),
+    Buffer.from(hasOptionByte ? [versions === undefined ? 0 : 1] : []),
+    ...versions === undefined
+      ? []
+      : [lengthBytes(versions.length), ...versions.map(version => transactionBytes(ledger, version))]
+  ])
 }

@@ -1,25 +1,29 @@
-import { type ResponseFormat } from './response-format.js'
-import { longAddress, shortAddress } from './address.js'
-import { sequenceBytes } from './bcs.js'
-import { BcsReader } from './bcs-reader.js'
-import { type EncodedValue } from './encoded-value.js'
-import { printJson } from './json-printer.js'
-import { valueBytes } from './value-bytes.js'
-import { readU64Query } from './params.js'
-import { invalidInput, Problem } from './problem.js'
+import { type Address, readAddress, longAddress, shortAddress } from './address.js'
+import { BcsReader, sequenceBytes } from './bcs.js'
+import { type Json, printJson } from './json.js'
+import { invalidInput, malformedBody, Problem } from './problem.js'
+import { readMediaType, readJsonObject, requireMember, readU64Query } from './params.js'
 import {
+  isIdentifier,
+  readTypeTag,
+  type TypeTag,
+  readIdentifierBytes,
+  readTypeTagBytes,
+  trustedTypeTag
+} from './type-tag.js'
+import {
+  type ResponseFormat,
   requestedFormat,
   type RequestContext,
   requireVersion,
   successResponse,
   type LedgerSnapshot
 } from './request-context.js'
+import { type EncodedValue, readValue, valueBytes } from './values.js'
 import { type SandboxResponse } from './make-response.js'
 import { moduleAt } from './state.js'
-import { trustedTypeTag, type TypeTag } from './type-tag.js'
-import { readValue } from './bcs-value-reader.js'
-import { gasUsedBy, type ViewFunction, findViewFunction } from './view-functions.js'
-import { readViewRequest, type ViewRequest } from './view-request.js'
+import { type ViewSignature, viewSignatures } from './module-abi.js'
+import { gasUsedBy, runView } from './view-functions.js'
 
 /** Calls a view function at a version; responds with the list of its results and the gas used. */
 export function readView (context: RequestContext): SandboxResponse {
@@ -36,7 +40,7 @@ export function readView (context: RequestContext): SandboxResponse {
     types: request.types,
     values: argumentsOf(calledView, request, path)
   }
-  const returned = calledView.run(call)
+  const returned = runView(path, call)
   if (typeof returned === 'string') throw new Problem('ledger', 'invalid_input', returned, 400, 4016)
   const response = successResponse(context, format, bodyOf(format, returned))
   return {
@@ -50,14 +54,14 @@ function requireViewFunction (
   request: ViewRequest,
   path: string,
   version: bigint
-): ViewFunction {
-  const { address, module, name, types } = request
+): ViewSignature {
+  const { address, module, types } = request
   if (moduleAt(ledger, address, module, version) === undefined) {
     throw invalidInput(
       `Module ModuleId { address: ${longAddress(address).slice(2)}, name: Identifier("${module}") } can't be found`
     )
   }
-  const calledView = findViewFunction(shortAddress(address), module, name)
+  const calledView = viewSignatures[path]
   if (calledView === undefined) throw invalidInput(`could not find view function by ${path}`)
   if (types.length !== calledView.typeParameterCount) {
     throw invalidInput(
@@ -67,7 +71,7 @@ function requireViewFunction (
   return calledView
 }
 
-function argumentsOf (calledView: ViewFunction, request: ViewRequest, path: string): EncodedValue[] {
+function argumentsOf (calledView: ViewSignature, request: ViewRequest, path: string): EncodedValue[] {
   const given: ReadonlyArray<(type: TypeTag) => Buffer> = 'bytes' in request
     ? request.bytes.map(bytes => () => bytes)
     : request.arguments.map(argument => type => valueBytes(type, argument))
@@ -84,7 +88,7 @@ function argumentsOf (calledView: ViewFunction, request: ViewRequest, path: stri
   })
 }
 
-function argumentCount ({ params }: ViewFunction, request: ViewRequest, path: string): string {
+function argumentCount ({ params }: ViewSignature, request: ViewRequest, path: string): string {
   if ('bytes' in request) {
     return `wrong number of arguments for ${path}: expected ${params.length}, got ${request.bytes.length}`
   }
@@ -105,4 +109,77 @@ function bodyOf (format: ResponseFormat, returned: readonly EncodedValue[]): str
   return format === 'json'
     ? `[${returned.map(({ json }) => json).join(',')}]`
     : sequenceBytes(returned.map(({ bytes }) => bytes))
+}
+
+/** Function that is called, with its type arguments. */
+interface ViewTarget {
+  readonly address: Address
+  readonly module: string
+  readonly name: string
+  readonly types: readonly TypeTag[]
+}
+
+/** View request; its arguments are JSON values or BCS bytes. */
+type ViewRequest = ViewTarget & ({ readonly arguments: readonly Json[] } | { readonly bytes: readonly Buffer[] })
+
+const type = 'ViewRequest'
+const bcsType = 'application/x.aptos.view_function+bcs'
+
+/** Parses a view request as the framework does; the returned function checks the rest after the version. */
+function readViewRequest (contentType: string | undefined, body: Buffer): () => ViewRequest {
+  if (contentType !== undefined && readMediaType(contentType) === bcsType) return () => readBcsViewRequest(body)
+  const request = readJsonObject(type, ['function', 'type_arguments', 'arguments'], contentType, body)
+  const functionId = requireMember(type, request, 'function')
+  const types = itemsOf(requireMember(type, request, 'type_arguments'), 'type_arguments').map(item => {
+    if (item.kind !== 'string') {
+      throw malformedBody('failed to parse "string(MoveType)": Expected input type "string", field `type_arguments`')
+    }
+    return item.value
+  })
+  const target = targetOf(functionId)
+  const args = itemsOf(requireMember(type, request, 'arguments'), 'arguments')
+  return () => ({ ...target, types: types.map(requireTypeArgument), arguments: args })
+}
+
+function readBcsViewRequest (body: Buffer): ViewRequest {
+  const reader = new BcsReader(body)
+  try {
+    const address = reader.readBytes(32).toString('hex')
+    const [module, name] = [readIdentifierBytes(reader), readIdentifierBytes(reader)]
+    const types = reader.readItems(() => readTypeTagBytes(reader))
+    const bytes = reader.readItems(() => reader.readSizedBytes())
+    reader.requireEnd()
+    return { address, module, name, types, bytes }
+  } catch (error) {
+    throw invalidInput(`Failed to deserialize input into ViewRequest: ${(error as Error).message}`)
+  }
+}
+
+function targetOf (functionId: Json): Omit<ViewTarget, 'types'> {
+  const text = functionId.kind === 'string' ? functionId.value : ''
+  const [digits, module, name, more] = text.split('::')
+  const address = readAddress(String(digits))
+  if (
+    address === undefined || module === undefined || name === undefined || more !== undefined ||
+    !isIdentifier(module) || !isIdentifier(name)
+  ) {
+    throw malformedBody(
+      `failed to parse "string(EntryFunctionId)": Invalid entry function ID "${text}", should be ` +
+        '<address>::<module_name>::<function_name>'
+    )
+  }
+  return { address, module, name }
+}
+
+function itemsOf (member: Json, name: string): readonly Json[] {
+  if (member.kind !== 'array') {
+    throw malformedBody(`failed to parse "${type}": Expected input type "array", field \`${name}\``)
+  }
+  return member.items
+}
+
+function requireTypeArgument (text: string): TypeTag {
+  const tag = readTypeTag(text)
+  if (tag === undefined) throw invalidInput(`Failed to parse type argument '${text}'`)
+  return tag
 }

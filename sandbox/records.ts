@@ -120,6 +120,11 @@ export type CommittedTransaction =
   | BlockEndTransaction
   | ValidatorTransaction
 
+type Own<Record> = Record extends unknown ? Omit<Record, keyof Committed> : never
+
+/** Members of a committed transaction besides those that all share. */
+export type TransactionMembers = Own<CommittedTransaction>
+
 /** Event inside a transaction. */
 export interface EventRecord {
   guid: { creation_number: string, account_address: string }

@@ -1,9 +1,9 @@
-import { acceptedFormat, type ResponseFormat } from './response-format.js'
+import { type Address } from './address.js'
+import { accountNotFound, Problem, versionNotFound, versionPruned } from './problem.js'
+import { resourcesAt } from './state.js'
 import { type Ledger } from './ledger.js'
 import { type Settings } from './options.js'
-import { type Position } from './position.js'
-import { Problem, versionNotFound, versionPruned } from './problem.js'
-import { type SandboxResponse, makeResponse } from './make-response.js'
+import { type Position, type SandboxResponse, makeResponse } from './make-response.js'
 import { type TailFault } from './transaction-page-fault.js'
 
 /** Ledger with the position from which one request reads. */
@@ -76,4 +76,26 @@ export function withCursor (
 ): SandboxResponse {
   if (next === undefined) return response
   return { ...response, headers: [...response.headers, [`${context.settings.family}cursor`, next.toString('hex')]] }
+}
+
+/** The two response formats. */
+export type ResponseFormat = 'json' | 'bcs'
+
+/**
+ * Chooses the format by the first `Accept` item that is exactly one of the two types. An item with a parameter, such as
+ * a weight, never matches.
+ */
+export function acceptedFormat (accept: string | undefined): ResponseFormat {
+  for (const item of (accept ?? '').split(',')) {
+    const type = item.trim().toLowerCase()
+    if (type === 'application/json') return 'json'
+    if (type === 'application/x-bcs') return 'bcs'
+  }
+  return 'json'
+}
+
+/** Throws for an address without account and resources, unless the node treats every address as an account. */
+export function requireAccount ({ snapshot, settings }: RequestContext, address: Address, version: bigint): void {
+  if (settings.statelessAccounts || resourcesAt(snapshot.ledger, address, version).length > 0) return
+  throw accountNotFound(address, version)
 }

@@ -1,17 +1,16 @@
 import { type RequestContext } from './request-context.js'
-import { readAccount, readBalance } from './read-account.js'
-import { readBlockByHeight, readBlockByVersion } from './read-block.js'
-import { readEventsByHandle, readEventsByNumber } from './read-events.js'
-import { readModule, readModules } from './read-modules.js'
-import { readGasPrice, readHealth, readIndex, readInfo, readSpec } from './read-node-endpoints.js'
-import { readResource, readResources } from './read-resources.js'
-import { readRawTableItem, readTableItem } from './read-table-item.js'
+import { readAccount, readBalance, readResource, readResources, readModule, readModules } from './read-account.js'
 import {
+  readBlockByHeight,
+  readBlockByVersion,
   readAccountTransactions,
   readTransactionByHash,
   readTransactionByVersion,
   readTransactions
 } from './read-transactions.js'
+import { readEventsByHandle, readEventsByNumber } from './read-events.js'
+import { readGasPrice, readHealth, readIndex, readInfo, readSpec } from './read-node-endpoints.js'
+import { readRawTableItem, readTableItem } from './read-table-item.js'
 import { encodeSubmission, simulateTransaction, submitTransaction } from './submit-transaction.js'
 import { readView } from './read-view.js'
 import { type SandboxResponse } from './make-response.js'

@@ -1,23 +1,21 @@
 import { once } from 'node:events'
 import { createServer, type Server } from 'node:http'
 import { type AddressInfo } from 'node:net'
-import { RequestLog } from './request-log.js'
+import { RequestLog, type SandboxNode, serveRequest } from './serve-request.js'
 import { resetNode, serveControl, isControlTarget } from './control-endpoints.js'
-import { FaultInjector } from './fault-injector.js'
+import { FaultInjector } from './faults.js'
 import { Ledger } from './ledger.js'
 import { defaultSettings, type SandboxOptions, type Settings } from './options.js'
-import { type SandboxNode, serveRequest } from './serve-request.js'
 import { indexState } from './state.js'
-import { extendAccumulator, prerenderNewest } from './transactions.js'
 
-export { type RequestLog, type RequestLogEntry } from './request-log.js'
-export { type Fault, type FaultBehaviour, type FaultScope } from './fault.js'
-export { type FaultInjector } from './fault-injector.js'
-export { type Hold } from './hold.js'
+export { type RequestLog, type RequestLogEntry } from './serve-request.js'
+export { type Fault, type FaultBehaviour, type FaultScope } from './faults.js'
+export { type FaultInjector } from './faults.js'
+export { type Hold } from './faults.js'
 export { type Block, type Ledger, type PrunedEventsMode } from './ledger.js'
 export { type SandboxOptions } from './options.js'
 export { type EndpointName } from './routes.js'
-export { releases } from './release.js'
+export { releases } from './ledger.js'
 
 /** Running sandbox node. */
 export interface Sandbox {
@@ -44,7 +42,7 @@ export async function startSandbox (options: SandboxOptions = {}): Promise<Sandb
   const server = serverOf(node)
   server.listen(settings.port, settings.host)
   await once(server, 'listening')
-  const growth = settings.blockMs > 0 ? growSteadily(node, server) : undefined
+  const growth = settings.blockMs > 0 ? growSteadily(node) : undefined
   return {
     url: `http://${hostAndPortOf(server)}${settings.pathPrefix}`,
     get ledger () {
@@ -64,31 +62,12 @@ export async function startSandbox (options: SandboxOptions = {}): Promise<Sandb
   }
 }
 
-// Few enough to take about half a millisecond.
-const indexedAtOnce = 16
-const printedAtOnce = 2
-
-function growSteadily (node: SandboxNode, server: Server): NodeJS.Timeout {
-  let isWorking = false
-  const prepareMore = (): void => {
-    isWorking = server.listening && prepareSome(node.ledger)
-    // Keeps the process running, since an immediate without a reference waits for the next event.
-    if (isWorking) setImmediate(prepareMore)
-  }
+// Indexes each block at once, so that no read has to wait for the index of all transactions before.
+function growSteadily (node: SandboxNode): NodeJS.Timeout {
   return setInterval(() => {
     node.ledger.grow()
-    if (!isWorking) prepareMore()
+    indexState(node.ledger, node.ledger.head.version)
   }, node.settings.blockMs).unref()
-}
-
-// Works in slices between requests, so that no read has to wait for the index of all transactions before.
-function prepareSome (ledger: Ledger): boolean {
-  const { head, startVersion, state } = ledger
-  const next = startVersion + BigInt(state.next + indexedAtOnce)
-  const upTo = next < head.version ? next : head.version
-  indexState(ledger, upTo)
-  extendAccumulator(ledger, upTo)
-  return upTo < head.version || prerenderNewest(ledger, printedAtOnce)
 }
 
 // Nodes have no time limits and accept long targets.

@@ -1,16 +1,12 @@
-import { type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http'
+import { type EndpointName } from './routes.js'
+import { type IncomingMessage, type ServerResponse } from 'node:http'
+import { type SandboxResponse } from './make-response.js'
 import { setTimeout as wait } from 'node:timers/promises'
 import { dispatch, endpointOf, isLongPollPending, maxBodyBytes, type ReceivedRequest } from './dispatch.js'
-import { type RequestLog } from './request-log.js'
-import { applyResponseFault } from './apply-response-fault.js'
-import { type Fault } from './fault.js'
-import { type FaultInjector, type InjectedFaults } from './fault-injector.js'
+import { applyResponseFault, type Fault, type FaultInjector, type InjectedFaults, headSnapshot } from './faults.js'
 import { type Ledger } from './ledger.js'
 import { type Settings } from './options.js'
 import { type LedgerSnapshot } from './request-context.js'
-import { makeResponse, printErrorBody, type SandboxResponse } from './make-response.js'
-import { headSnapshot } from './ledger-fault.js'
-import { type BodyEnding, readBody, resetConnection, writeResponse, sendGarbage } from './http-io.js'
 
 const pollMs = 20
 
@@ -29,10 +25,6 @@ export async function serveRequest (
   request: IncomingMessage,
   response: ServerResponse
 ): Promise<void> {
-  // CORS preflights are not logged and match no fault.
-  if (isPreflight(request.method, request.headers)) {
-    return writeResponse(response, preflightResponse(request.headers), 'whole')
-  }
   const received = await receive(node, request)
   const injected = node.faults.takeMatching(endpointOf(received.rawTarget, node.settings, received.method))
   await waitForFaults(injected, false)
@@ -114,7 +106,7 @@ function deliver (
   if (response.destroyed || kinds.has('hang')) return
   if (kinds.has('reset')) resetConnection(request)
   else if (kinds.has('garbage')) sendGarbage(request)
-  else writeResponse(response, withCorsHeaders(request.headers.origin, nodeResponse), endingOf(faults))
+  else writeResponse(response, nodeResponse, endingOf(faults))
 }
 
 function endingOf (faults: readonly Fault[]): BodyEnding {
@@ -123,36 +115,100 @@ function endingOf (faults: readonly Fault[]): BodyEnding {
   return cut.chunked === true ? 'noLastChunk' : 'half'
 }
 
-/** True for a CORS preflight request. */
-function isPreflight (method: string | undefined, headers: IncomingHttpHeaders): boolean {
-  return method === 'OPTIONS' && headers.origin !== undefined && headers['access-control-request-method'] !== undefined
-}
+/** Ending of a response on the wire: complete, or cut off within the body. */
+type BodyEnding = 'whole' | 'half' | 'noLastChunk'
 
-/** Responds to a preflight: any origin and any headers, but only GET and POST. */
-function preflightResponse (headers: IncomingHttpHeaders): SandboxResponse {
-  const method = headers['access-control-request-method']
-  if (method !== 'GET' && method !== 'POST') {
-    return makeResponse(403, 'framework', printErrorBody('request-method not allowed', 'web_framework_error'))
+/** Sends a response with lower-case header names and without a `connection` header, as nodes do. */
+function writeResponse (response: ServerResponse, nodeResponse: SandboxResponse, ending: BodyEnding): void {
+  const length: Array<[string, string]> = ending === 'noLastChunk'
+    ? [['transfer-encoding', 'chunked']]
+    : [['content-length', String(nodeResponse.body.length)]]
+  const setNames = new Set(nodeResponse.headers.map(([name]) => name.toLowerCase()))
+  const added = [...length, ['date', new Date().toUTCString()] as const].filter(([name]) => !setNames.has(name))
+  response.sendDate = false
+  response.removeHeader('connection')
+  // A response without headers means an unreadable request, after which the connection cannot be reused.
+  if (nodeResponse.headers.length === 0) response.shouldKeepAlive = false
+  response.writeHead(nodeResponse.status, [...nodeResponse.headers, ...added].flat())
+  if (ending === 'whole') {
+    response.end(nodeResponse.body)
+    return
   }
-  return {
-    status: 200,
-    headers: [
-      ...corsHeaders(String(headers.origin)),
-      ['access-control-allow-methods', 'GET,POST'],
-      ['access-control-allow-headers', headers['access-control-request-headers'] ?? '*'],
-      ['access-control-max-age', '86400']
-    ],
-    body: Buffer.alloc(0)
+  response.flushHeaders()
+  const part = ending === 'half'
+    ? nodeResponse.body.subarray(0, Math.floor(nodeResponse.body.length / 2))
+    : nodeResponse.body
+  response.write(part, () => response.socket?.destroy())
+}
+
+/** Resets the connection without sending a byte. */
+function resetConnection (request: IncomingMessage): void {
+  request.socket.resetAndDestroy()
+}
+
+/** Sends bytes that are not HTTP. */
+function sendGarbage (request: IncomingMessage): void {
+  request.socket.end('\u0000\u0001 this is not HTTP\r\n\r\n')
+}
+
+/** Reads a body to its end; discards the chunk that exceeds `maxBytes` and all later ones. */
+export async function readBody (request: IncomingMessage, maxBytes: number): Promise<Buffer> {
+  const chunks: Buffer[] = []
+  let size = 0
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    size += chunk.length
+    if (size <= maxBytes) chunks.push(chunk)
   }
+  return Buffer.concat(chunks)
 }
 
-/** Adds the CORS headers of nodes, which expose no response header; see docs/node-behaviour.md, "CORS". */
-function withCorsHeaders (origin: string | undefined, response: SandboxResponse): SandboxResponse {
-  // Responses of the HTTP layer, which have no headers, never reach the framework that adds CORS headers.
-  if (origin === undefined || response.headers.length === 0) return response
-  return { ...response, headers: [...response.headers, ...corsHeaders(origin)] }
+/** One received request; the body is empty until it has been read. */
+export interface RequestLogEntry {
+  readonly endpoint: EndpointName
+  readonly method: string
+  readonly url: string
+  /** Alternating names and values, as received. */
+  readonly headers: readonly string[]
+  body: string
 }
 
-function corsHeaders (origin: string): Array<[string, string]> {
-  return [['access-control-allow-origin', origin], ['access-control-allow-credentials', 'true'], ['vary', 'Origin']]
+const maxEntries = 1_000
+
+/** Log of received requests: counts of all, details of the latest 1,000. */
+export class RequestLog {
+  readonly #counts = new Map<EndpointName, number>()
+  #latest: RequestLogEntry[] = []
+
+  /** Number of requests received. */
+  get total (): number {
+    return [...this.#counts.values()].reduce((sum, count) => sum + count, 0)
+  }
+
+  /** The latest requests, oldest first. */
+  get latest (): readonly RequestLogEntry[] {
+    return this.#latest
+  }
+
+  /** Number of requests by endpoint. */
+  get counts (): Record<string, number> {
+    return Object.fromEntries(this.#counts)
+  }
+
+  /** Returns the number of requests for one endpoint. */
+  countFor (endpoint: EndpointName): number {
+    return this.#counts.get(endpoint) ?? 0
+  }
+
+  /** @internal Counts a request and records its details. */
+  record (entry: RequestLogEntry): void {
+    this.#counts.set(entry.endpoint, this.countFor(entry.endpoint) + 1)
+    this.#latest.push(entry)
+    if (this.#latest.length > maxEntries) this.#latest.shift()
+  }
+
+  /** Clears all counts and details. */
+  reset (): void {
+    this.#counts.clear()
+    this.#latest = []
+  }
 }

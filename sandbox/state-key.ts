@@ -1,9 +1,7 @@
 import { type Address, addressBytes } from './address.js'
-import { sizedBytes, textBytes } from './bcs.js'
-import { BcsReader, InvalidBcsError } from './bcs-reader.js'
-import { type StructTag } from './type-tag.js'
-import { readIdentifierBytes, readStructTagBytes, structTagBytes } from './type-tag-bytes.js'
-import { hasherOf, printHash } from './typed-hash.js'
+import { sizedBytes, textBytes, BcsReader, InvalidBcsError } from './bcs.js'
+import { type StructTag, readIdentifierBytes, readStructTagBytes, structTagBytes } from './type-tag.js'
+import { hasherOf, printHash } from './digests.js'
 
 /** Key of one value of the state: the bytes that its hash is of; those of a path are its BCS form too. */
 export type StateKey = Buffer

@@ -1,10 +1,10 @@
+import { chainAsset, nativeCoinType, primaryStore, objectGroup } from './resources.js'
+import { type Ledger, retainedBlocksBelowWindow } from './ledger.js'
+import { printTypeTag, readStructTag, type StructTag, trustedStructTag } from './type-tag.js'
 import { type Address, addressOf } from './address.js'
-import { objectGroup } from './native-coin-resources.js'
-import { retainedBlocksBelowWindow, type Ledger } from './ledger.js'
-import { pieceGroup } from './short-lived-resources.js'
+import { pieceGroup } from './short-lived.js'
 import { groupKey, itemKey, moduleKey, resourceKey, type StateKey } from './state-key.js'
-import { transactionOutcomeOf } from './transaction-outcome.js'
-import { printTypeTag, trustedStructTag, type StructTag } from './type-tag.js'
+import { transactionOutcomeOf } from './transactions.js'
 import { type Module, type StateValue, type TableItemValue, type TaggedValue, type Write } from './write.js'
 
 const groups: ReadonlyArray<readonly [group: string, members: readonly string[]]> = [
@@ -22,7 +22,7 @@ const groupByMember = new Map(
 )
 
 /** Resources under one key of the state: a resource, or the members of a group. */
-export interface ResourcesAtKey {
+interface ResourcesAtKey {
   readonly key: StateKey
   readonly resources: readonly TaggedValue[]
 }
@@ -131,4 +131,23 @@ function writeAt (ledger: Ledger, key: StateKey, place: number): Write | undefin
 function writesAt (ledger: Ledger, place: number): readonly Write[] {
   const version = ledger.startVersion + BigInt(place)
   return transactionOutcomeOf({ ledger, block: ledger.blockOf(version), version }).writes
+}
+
+/** Returns an account's balance of an asset: the sum of its coin store and its primary store, 0 if it has neither. */
+export function balanceAt (ledger: Ledger, address: Address, asset: StructTag | Address, version: bigint): bigint {
+  const coins = typeof asset === 'string'
+    ? 0n
+    : storedAmount(ledger, address, `0x1::coin::CoinStore<${printTypeTag(asset)}>`, version)
+  const metadata = typeof asset === 'string' ? asset : printTypeTag(asset) === nativeCoinType ? chainAsset : undefined
+  return coins +
+    (metadata === undefined
+      ? 0n
+      : storedAmount(ledger, primaryStore(address, metadata), '0x1::fungible_asset::FungibleStore', version))
+}
+
+function storedAmount (ledger: Ledger, address: Address, type: string, version: bigint): bigint {
+  const tag = readStructTag(type)
+  const resource = tag && resourceAt(ledger, address, tag, version)
+  // Both resources contain the amount as a u64: first in a coin store, after the 32-byte metadata in a fungible store.
+  return resource === undefined ? 0n : resource.value.bytes.readBigUInt64LE(type.includes('FungibleStore') ? 32 : 0)
 }

@@ -1,24 +1,27 @@
-import { digestBytes } from './seeded-digest.js'
-import { makeBlockEnd, makeBlockMetadata } from './kinds/block-transactions.js'
-import { type Executed, execute, leafOf } from './kinds/executed.js'
-import { senderlessKindAfterMetadata, mayBeAnyUserKind } from './kinds/kind-schedule.js'
-import { onChainBytes } from './kinds/transaction-bytes.js'
-import { type TransactionLocation } from './kinds/transaction-location.js'
-import { makePendingTransaction, makeUserTransaction } from './kinds/user-transactions.js'
-import { makeSubmittedTransaction } from './kinds/submitted-transactions.js'
-import { makeValidatorTransaction } from './kinds/validator-transactions.js'
+import { accountOf, resourceWrite, chainAsset, primaryStore, storeOf } from './resources.js'
+import { longAddress } from './address.js'
+import { type EventRecord, type PendingTransaction, type CommittedTransaction } from './records.js'
+import { type CommittedSubmission, gasOfSubmission, type SubmittedTransaction } from './submissions.js'
+import { committedMembersOf, execute, leafOf, recordsOf } from './kinds/executed.js'
+import {
+  type Executed,
+  feeStatement,
+  moduleEvent,
+  type Outcome,
+  type TransactionKind,
+  type TransactionLocation
+} from './kinds/outcome.js'
+import { blockEnd, blockMetadata, genesis, senderlessKinds } from './kinds/senderless.js'
+import { makePendingTransaction, userTransaction } from './kinds/user-transactions.js'
+import { digestBytes, printHash } from './digests.js'
+import { senderlessKindAfterMetadata, mayBeAnyUserKind } from './schedule.js'
+import { onChainBytes } from './kinds/bytes.js'
 import { type SettledWrite, writeSetBytes } from './kinds/render-write-set.js'
-import { makeDirectWriteSet, makeScriptWriteSet } from './kinds/write-set-transactions.js'
 import { type Block, retainedBlocksBelowWindow, type Ledger } from './ledger.js'
-import { type CommittedTransaction, type PendingTransaction, type UserTransaction } from './records.js'
-import { type SubmittedTransaction } from './submissions.js'
-import { transactionOutcomeOf } from './transaction-outcome.js'
-import { printHash } from './typed-hash.js'
 
 export { transactionHash } from './kinds/executed.js'
 
-// Several pages, since those who follow the chain read its newest transactions.
-const newestCount = 512n
+const maxPrinted = 512
 
 /** Builds the JSON form of a committed transaction. */
 export function transactionRecord (ledger: Ledger, block: Block, version: bigint): CommittedTransaction {
@@ -26,30 +29,17 @@ export function transactionRecord (ledger: Ledger, block: Block, version: bigint
   return recordOf(execute(location, transactionOutcomeOf(location)))
 }
 
-/** Prints a committed transaction in JSON, or finds a new one as it was printed. */
+/** Prints a committed transaction in JSON; remembers the last ones, since all that follow the chain read the same. */
 export function printTransaction (ledger: Ledger, block: Block, version: bigint): Buffer {
-  const { newestJson: json, release } = ledger
-  const known = json.release === release ? json.byVersion.get(version) : undefined
-  return known ?? Buffer.from(JSON.stringify(transactionRecord(ledger, block, version)))
-}
-
-/**
- * Prints some of the newest transactions in JSON, so that a page of them stalls no other read; returns false when all
- * are printed.
- */
-export function prerenderNewest (ledger: Ledger, count: number): boolean {
-  const { newestJson: json, head, release, startVersion } = ledger
-  const oldest = head.version - newestCount
-  // Each release renders modules in its own way.
-  if (json.release !== release) Object.assign(json, { release, byVersion: new Map(), next: startVersion })
-  if (json.next < oldest) json.next = oldest
-  if (json.next < startVersion) json.next = startVersion
-  for (let printed = 0; printed < count && json.next <= head.version; printed++, json.next++) {
-    json.byVersion.set(json.next, printTransaction(ledger, ledger.blockOf(json.next), json.next))
-    const [first] = json.byVersion.keys()
-    if (first !== undefined && first < oldest) json.byVersion.delete(first)
-  }
-  return json.next <= head.version
+  const { printed, release } = ledger
+  const key = `${release} ${version}`
+  const known = printed.get(key)
+  if (known !== undefined) return known
+  const json = Buffer.from(JSON.stringify(transactionRecord(ledger, block, version)))
+  printed.set(key, json)
+  const [oldest] = printed.keys()
+  if (printed.size > maxPrinted && oldest !== undefined) printed.delete(oldest)
+  return json
 }
 
 /** Returns the transactions that are pending at a height: those of the next block, which may exist already. */
@@ -64,14 +54,15 @@ export function pendingTransactions (ledger: Ledger, height: number | bigint): P
 }
 
 /** Builds the record of a transaction as if the next block contained it. */
-export function simulatedRecord (ledger: Ledger, transaction: SubmittedTransaction): UserTransaction {
+export function simulatedRecord (ledger: Ledger, transaction: SubmittedTransaction): CommittedTransaction {
   const block = ledger.blockAfter(ledger.height)
   // The first two transactions of a block emit events of the chain itself.
   const location = { ledger, block, version: block.firstVersion + 2n }
-  return ledger.submissions.simulate(transaction, location.version, () => {
-    const record = makeSubmittedTransaction(execute(location, transactionOutcomeOf(location)), transaction)
-    return { ...record, accumulator_root_hash: printHash(Buffer.alloc(32)) }
-  })
+  return ledger.submissions.simulate(
+    transaction,
+    location.version,
+    () => recordWith(execute(location, transactionOutcomeOf(location)), Buffer.alloc(32))
+  )
 }
 
 /** Encodes a committed transaction in BCS, with its write set, which a fault may encode in another way. */
@@ -86,7 +77,7 @@ export function transactionBytes (
 }
 
 /** Adds the transactions up to a version to the accumulator; drops what no node can read any more. */
-export function extendAccumulator (ledger: Ledger, upTo: bigint): void {
+function extendAccumulator (ledger: Ledger, upTo: bigint): void {
   const { accumulator, startVersion } = ledger
   const first = startVersion + BigInt(accumulator.leafCount)
   if (first > upTo) return
@@ -113,25 +104,69 @@ function recordOf (executed: Executed): CommittedTransaction {
   const { ledger, version } = executed.location
   extendAccumulator(ledger, version)
   const root = ledger.accumulator.rootOf(Number(version - ledger.startVersion) + 1)
-  return { ...recordWithoutRoot(executed), accumulator_root_hash: printHash(root) }
+  return recordWith(executed, root)
 }
 
-function recordWithoutRoot (executed: Executed): CommittedTransaction {
-  const { location: { block, version }, outcome } = executed
-  if (outcome.submitted !== undefined) return makeSubmittedTransaction(executed, outcome.submitted)
-  if (block.height === 0n) return makeDirectWriteSet(executed)
-  if (version === block.firstVersion) return makeBlockMetadata(executed)
-  if (version === block.lastVersion) return makeBlockEnd(executed)
-  if (outcome.kind !== undefined) return makeUserTransaction(executed, outcome.kind)
-  const kind = senderlessKindAfterMetadata(block)
-  switch (kind) {
-    case undefined:
-      throw new RangeError(`no kind of transaction at ${version}`)
-    case 'script_write_set':
-      return makeScriptWriteSet(executed)
-    case 'direct_write_set':
-      return makeDirectWriteSet(executed)
-    default:
-      return makeValidatorTransaction(executed, kind)
-  }
+function recordWith (executed: Executed, root: Buffer): CommittedTransaction {
+  return {
+    ...committedMembersOf(executed),
+    accumulator_root_hash: printHash(root),
+    ...kindOf(executed.location).membersOf(executed)
+  } as CommittedTransaction
+}
+
+/** Returns what a committed transaction did. */
+export function transactionOutcomeOf (location: TransactionLocation): Outcome {
+  return kindOf(location).outcomeOf(location)
+}
+
+function kindOf ({ ledger, block, version }: TransactionLocation): TransactionKind {
+  if (ledger.submissions.at(version) !== undefined) return submitted
+  if (block.height === 0n) return genesis
+  if (version === block.firstVersion) return blockMetadata
+  if (version === block.lastVersion) return blockEnd
+  const kind = version === block.firstVersion + 1n ? senderlessKindAfterMetadata(block) : undefined
+  return kind === undefined ? userTransaction : senderlessKinds[kind]
+}
+
+/** Transaction that a client submitted: the fee and the sequence number of its sender, and its transfer. */
+const submitted: TransactionKind = {
+  outcomeOf ({ ledger, version }) {
+    const { transaction, failure } = ledger.submissions.at(version) as CommittedSubmission
+    const { sender, transfer } = transaction
+    const owners = new Set([sender, ...failure === undefined && transfer !== undefined ? [transfer.to] : []])
+    return {
+      writes: [accountOf(sender), ...[...owners].map(storeOf)].map(definition =>
+        resourceWrite(definition, ledger, version)
+      ),
+      moduleEvents: () => [
+        ...failure === undefined ? transferEvents(transaction) : [],
+        feeStatement(gasOfSubmission)
+      ],
+      gas: gasOfSubmission,
+      ...failure !== undefined && { failure },
+      submitted: transaction
+    }
+  },
+  membersOf: executed => ({
+    ...(executed.outcome.submitted as SubmittedTransaction).request,
+    events: recordsOf(executed),
+    timestamp: String(executed.location.block.timestampUsec),
+    type: 'user_transaction'
+  })
+}
+
+/** Builds the record of a submitted transaction while it is pending. */
+export function pendingSubmission ({ hash, request }: SubmittedTransaction): PendingTransaction {
+  return { hash, ...request, type: 'pending_transaction' }
+}
+
+function transferEvents ({ sender, transfer }: SubmittedTransaction): EventRecord[] {
+  if (transfer === undefined) return []
+  const event = (name: string, owner: string): EventRecord =>
+    moduleEvent(`0x1::fungible_asset::${name}`, {
+      amount: String(transfer.amount),
+      store: longAddress(primaryStore(owner, chainAsset))
+    })
+  return [event('Withdraw', sender), event('Deposit', transfer.to)]
 }

@@ -1,26 +1,29 @@
-import { type Address, readAddressDigits, shortAddress } from './address.js'
+import { addressBytes, type Address, readAddressDigits, shortAddress } from './address.js'
+import { sequenceBytes, textBytes, type BcsReader, InvalidBcsError } from './bcs.js'
 
-/** Names of the primitive types. */
-export const primitives = [
-  'bool',
-  'u8',
-  'u16',
-  'u32',
-  'u64',
-  'u128',
-  'u256',
-  'i8',
-  'i16',
-  'i32',
-  'i64',
-  'i128',
-  'i256',
-  'address',
-  'signer'
-] as const
+// Variants in BCS, in the order in which Move added its types; variant 11 is the function type.
+const primitives = {
+  bool: 0,
+  u8: 1,
+  u64: 2,
+  u128: 3,
+  address: 4,
+  signer: 5,
+  u16: 8,
+  u32: 9,
+  u256: 10,
+  i8: 12,
+  i16: 13,
+  i32: 14,
+  i64: 15,
+  i128: 16,
+  i256: 17
+} as const
 
 /** Name of a primitive type. */
-export type Primitive = typeof primitives[number]
+export type Primitive = keyof typeof primitives
+
+const primitiveNames = Object.keys(primitives) as Primitive[]
 
 /** Type of a struct with its type arguments. */
 export interface StructTag {
@@ -115,7 +118,7 @@ function readType (tokens: readonly string[], at: number, level: number): Parsed
     const of = args?.tag[0]
     return of === undefined || args?.tag.length !== 1 ? undefined : { tag: { kind: 'vector', of }, next: args.next }
   }
-  const name = primitives.find(primitive => primitive === first)
+  const name = primitiveNames.find(primitive => primitive === first)
   return name === undefined ? undefined : { tag: { kind: 'primitive', name }, next: at + 1 }
 }
 
@@ -140,4 +143,54 @@ function readArgs (tokens: readonly string[], at: number, level: number): Parsed
     if (tokens[next] === ',' && tokens[next + 1] === '>') next++
   } while (tokens[next] === ',')
   return tokens[next] === '>' ? { tag: args, next: next + 1 } : undefined
+}
+
+const vectorVariant = 6
+const structVariant = 7
+
+/** Encodes a type in BCS. */
+export function typeTagBytes (tag: TypeTag): Buffer {
+  switch (tag.kind) {
+    case 'primitive':
+      return Buffer.from([primitives[tag.name]])
+    case 'vector':
+      return Buffer.concat([Buffer.from([vectorVariant]), typeTagBytes(tag.of)])
+    case 'struct':
+      return Buffer.concat([Buffer.from([structVariant]), structTagBytes(tag)])
+  }
+}
+
+/** Encodes a struct tag in BCS, without the variant byte of a type. */
+export function structTagBytes ({ address, module, name, args }: StructTag): Buffer {
+  return Buffer.concat([
+    addressBytes(address),
+    textBytes(module),
+    textBytes(name),
+    sequenceBytes(args.map(typeTagBytes))
+  ])
+}
+
+/** Reads a type in BCS; throws if it is invalid or nested too deeply. */
+export function readTypeTagBytes (reader: BcsReader, level = 1): TypeTag {
+  if (level > maxDepth) throw new InvalidBcsError('recursion limit exceeded')
+  const variant = reader.readByte()
+  if (variant === vectorVariant) return { kind: 'vector', of: readTypeTagBytes(reader, level + 1) }
+  if (variant === structVariant) return readStructTagBytes(reader, level)
+  const name = primitiveNames.find(primitive => primitives[primitive] === variant)
+  if (name === undefined) throw new InvalidBcsError(`unknown type ${variant}`)
+  return { kind: 'primitive', name }
+}
+
+/** Reads a struct tag in BCS, without the variant byte of a type. */
+export function readStructTagBytes (reader: BcsReader, level = 1): StructTag {
+  const address = reader.readBytes(32).toString('hex')
+  const [module, name] = [readIdentifierBytes(reader), readIdentifierBytes(reader)]
+  return { kind: 'struct', address, module, name, args: reader.readItems(() => readTypeTagBytes(reader, level + 1)) }
+}
+
+/** Reads a Move identifier in BCS. */
+export function readIdentifierBytes (reader: BcsReader): string {
+  const name = reader.readSizedBytes().toString()
+  if (!isIdentifier(name)) throw new InvalidBcsError('invalid identifier')
+  return name
 }

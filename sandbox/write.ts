@@ -1,5 +1,5 @@
 import { type Address } from './address.js'
-import { type EncodedValue } from './encoded-value.js'
+import { type EncodedValue } from './values.js'
 import { type StateKey } from './state-key.js'
 import { type StructTag, type TypeTag } from './type-tag.js'
 

@@ -145,17 +145,6 @@ t.test('every library is used in its own folder only, and api and chain do no in
   }
 })
 
-t.test('sandbox schemas give types everywhere, and are loaded for its OpenAPI document only', async t => {
-  const others = files.filter(name => layerOf(name) === 'sandbox' && !/^sandbox\/(?:schema|openapi)\//.test(name))
-  const loading = others.flatMap(file =>
-    importsOf(file).filter(({ target, isOfTypes }) => target.includes('schema/') && !isOfTypes).map(({ target }) =>
-      `${file} loads ${target}`
-    )
-  )
-  t.ok(others.some(file => importsOf(file).some(({ target }) => target.includes('schema/'))))
-  t.same(loading, [])
-})
-
 t.test('tracing gives types everywhere, and is loaded only if it has a collector', async t => {
   const isTracing = (file = ''): boolean => layerOf(file) === 'tracing' || file === 'src/app/tracing.ts'
   const importing = files.filter(file => !isTracing(file)).flatMap(file =>

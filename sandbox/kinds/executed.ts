@@ -1,45 +1,13 @@
 import { eventRoot as rootOfEvents } from '../accumulator.js'
 import { addressBytes, addressOf } from '../address.js'
-import { integerBytes, textBytes, u64Bytes } from '../bcs.js'
-import { digestBytes } from '../seeded-digest.js'
-import { eventBytes, eventRecord, eventsOfVersion } from '../ledger-events.js'
+import { integerBytes, textBytes, u64Bytes, optionBytes, variant } from '../bcs.js'
+import { digestBytes, hasherOf, printHash } from '../digests.js'
+import { eventBytes, eventRecord, eventsOfVersion } from '../events.js'
 import { type Ledger } from '../ledger.js'
 import { type Committed, type EventRecord } from '../records.js'
-import { trustedTypeTag } from '../type-tag.js'
-import { typeTagBytes } from '../type-tag-bytes.js'
-import { hasherOf, printHash } from '../typed-hash.js'
-import { type Outcome } from './outcome.js'
-import { optionBytes, variant } from './request-bytes.js'
-import { type TransactionLocation } from './transaction-location.js'
-import { changesOf, type SettledWrite, settledWrites, writeSetBytes } from './render-write-set.js'
-
-/** A committed transaction with everything that its hashes are of. */
-export interface Executed {
-  readonly location: TransactionLocation
-  readonly outcome: Outcome
-  readonly writes: readonly SettledWrite[]
-  readonly writeSet: Buffer
-  readonly events: readonly Emitted[]
-  readonly info: TransactionInfo
-}
-
-/** An event inside a transaction, in its two forms; it has no version. */
-export interface Emitted {
-  readonly record: EventRecord
-  readonly bytes: Buffer
-}
-
-/** Outcome and hashes of a transaction, which its leaf in the accumulator is of. */
-export interface TransactionInfo {
-  readonly gas: bigint
-  /** Text of `vm_status` for a transaction that failed. */
-  readonly failure: string | undefined
-  readonly hash: Buffer
-  readonly eventRoot: Buffer
-  readonly stateChange: Buffer
-  /** Undefined except at the end of a block. */
-  readonly checkpoint: Buffer | undefined
-}
+import { trustedTypeTag, typeTagBytes } from '../type-tag.js'
+import { type Executed, type Outcome, type TransactionInfo, type TransactionLocation } from './outcome.js'
+import { changesOf, settledWrites, writeSetBytes } from './render-write-set.js'
 
 const hashWriteSet = hasherOf('WriteSet')
 const hashEvent = hasherOf('ContractEvent')
@@ -78,6 +46,11 @@ export function execute (location: TransactionLocation, outcome: Outcome): Execu
       checkpoint: version === block.lastVersion ? digestBytes(ledger.seed, 'checkpoint', version) : undefined
     }
   }
+}
+
+/** Returns the events of a transaction as JSON prints them. */
+export function recordsOf ({ events }: Executed): EventRecord[] {
+  return events.map(({ record }) => record)
 }
 
 /** Builds the members that all committed transactions share. */

@@ -1,12 +1,10 @@
 import { longAddress, shortAddress } from '../address.js'
 import { integerBytes, lengthBytes, sizedBytes } from '../bcs.js'
-import { moduleRecord } from '../module-abi.js'
-import { type Rendering, renderingOf } from '../release.js'
+import { moduleRecord, type Rendering, renderingOf } from '../module-abi.js'
 import { type WriteSetChange } from '../records.js'
 import { readStateKey, stateKeyBytes, stateKeyHash } from '../state-key.js'
 import { itemValue } from '../generated-table-items.js'
-import { printTypeTag } from '../type-tag.js'
-import { structTagBytes } from '../type-tag-bytes.js'
+import { printTypeTag, structTagBytes } from '../type-tag.js'
 import { type StateValue, type TaggedValue, type Write } from '../write.js'
 
 /** A write with its value, computed once. */
@@ -120,7 +118,7 @@ function itemChange (
   const data = decoded && {
     key: decoded.key,
     key_type: printTypeTag(decoded.keyType),
-    value: JSON.parse(String(itemValue(item.seed, item.type)?.json)) as unknown,
+    value: JSON.parse(itemValue(item.seed, item.type).json) as unknown,
     value_type: printTypeTag(item.type)
   }
   return { ...of, value: `0x${item.bytes.toString('hex')}`, data: data ?? null, type: 'write_table_item' }

@@ -17,7 +17,7 @@ import {
   structTagBytes,
   structTagOf
 } from '../../src/api/state-key.js'
-import { chainAsset, primaryStore } from '../../sandbox/native-coin-resources.js'
+import { chainAsset, primaryStore } from '../../sandbox/resources.js'
 import { resourceKey as sandboxResourceKey } from '../../sandbox/state-key.js'
 import { trustedStructTag } from '../../sandbox/type-tag.js'
 import { type RealChange, realChanges } from '../support/cases.js'

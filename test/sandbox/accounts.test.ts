@@ -1,7 +1,6 @@
 import t from 'tap'
-import { BcsReader } from '../../sandbox/bcs-reader.js'
-import { printTypeTag } from '../../sandbox/type-tag.js'
-import { readStructTagBytes, structTagBytes } from '../../sandbox/type-tag-bytes.js'
+import { BcsReader } from '../../sandbox/bcs.js'
+import { printTypeTag, readStructTagBytes, structTagBytes } from '../../sandbox/type-tag.js'
 import { requestNode, type NodeResponse } from './request-node.js'
 import { startSandboxNode } from '../support/replicas.js'
 

@@ -8,9 +8,8 @@ import { writeSetBytes } from '../../sandbox/kinds/render-write-set.js'
 import { defaultSettings } from '../../sandbox/options.js'
 import { resourceKey, stateKeyBytes } from '../../sandbox/state-key.js'
 import { transactionBytes, transactionRecord } from '../../sandbox/transactions.js'
-import { trustedStructTag } from '../../sandbox/type-tag.js'
-import { structTagBytes } from '../../sandbox/type-tag-bytes.js'
-import { hasherOf } from '../../sandbox/typed-hash.js'
+import { trustedStructTag, structTagBytes } from '../../sandbox/type-tag.js'
+import { hasherOf } from '../../sandbox/digests.js'
 
 // Two real transactions: versions 1 and 2 of the public test network, which are the first of blocks 1 and 2.
 const hex = (text: string): Buffer => Buffer.from(text, 'hex')

@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { readAddress } from '../../sandbox/address.js'
-import { parseJson } from '../../sandbox/json-parser.js'
+import { parseJson } from '../../sandbox/json.js'
 import { groupKey, itemKey, moduleKey, readStateKey, resourceKey, stateKeyHash } from '../../sandbox/state-key.js'
 import { trustedStructTag, trustedTypeTag } from '../../sandbox/type-tag.js'
-import { keyBytes } from '../../sandbox/value-bytes.js'
+import { keyBytes } from '../../sandbox/values.js'
 
 interface Change {
   readonly kind: string

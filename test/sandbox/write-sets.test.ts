@@ -1,11 +1,11 @@
 import { hash } from 'node:crypto'
 import t from 'tap'
-import { BcsReader } from '../../sandbox/bcs-reader.js'
+import { BcsReader } from '../../sandbox/bcs.js'
 import { Ledger } from '../../sandbox/ledger.js'
 import { defaultSettings } from '../../sandbox/options.js'
 import { stateKeyHash } from '../../sandbox/state-key.js'
 import { transactionBytes, transactionRecord } from '../../sandbox/transactions.js'
-import { readStructTagBytes } from '../../sandbox/type-tag-bytes.js'
+import { readStructTagBytes } from '../../sandbox/type-tag.js'
 
 const blocks = 200
 const ledger = new Ledger({ ...defaultSettings, blocks, prunedBlocks: 0 })

@@ -1,7 +1,7 @@
 import type { Account, Aptos, PendingTransactionResponse } from '@aptos-labs/ts-sdk'
 import t, { type Test } from 'tap'
 import { type Sandbox, type SandboxOptions } from '#sandbox'
-import { chainAsset, primaryStore } from '../../sandbox/native-coin-resources.js'
+import { chainAsset, primaryStore } from '../../sandbox/resources.js'
 import { freshSdk } from '../support/sdk/fresh-client.js'
 import { type ConfigChange, type TestVarve, varveAtSandbox } from '../support/varve.js'
 

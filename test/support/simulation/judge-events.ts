@@ -1,6 +1,5 @@
 import { type SandboxResponse } from '../../../sandbox/make-response.js'
-import { depositStream, streamWithoutEvents } from '../../../sandbox/deposit-events.js'
-import { newBlockStream, newEpochStream } from '../../../sandbox/ledger-events.js'
+import { depositStream, streamWithoutEvents, newBlockStream, newEpochStream } from '../../../sandbox/events.js'
 import { type Era } from '../model/chain.js'
 import { expectedResponse } from '../model/oracle.js'
 import { type ReadSpec } from '../model/read-spec.js'

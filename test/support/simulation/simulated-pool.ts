@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { type Test } from 'tap'
-import { renderingOf } from '../../../sandbox/release.js'
+import { renderingOf } from '../../../sandbox/module-abi.js'
 import { type Chain, type Era } from '../model/chain.js'
 import { type UpstreamMoment } from './upstream-history.js'
 import { SimulatedUpstream } from './simulated-upstream.js'

@@ -1,10 +1,81 @@
-import { addressBytes, addressOf, shortAddress } from './address.js'
+import { addressBytes, addressOf, shortAddress, type Address } from './address.js'
 import { integerBytes, sequenceBytes, sizedBytes, textBytes, u64Bytes } from './bcs.js'
-import { depositAccount, depositStream } from './deposit-events.js'
-import { digestHex } from './seeded-digest.js'
+import { digestHex, digestBytes } from './digests.js'
 import { type Block, epochBlocks, type Ledger } from './ledger.js'
 import { type EventRecord } from './records.js'
-import { type LedgerEvent, type AccountEventStream } from './account-event-stream.js'
+
+/** An event of a stream. */
+export interface LedgerEvent {
+  readonly version: bigint
+  readonly creationNumber: bigint
+  readonly account: Address
+  readonly sequence: bigint
+  readonly type: readonly [module: string, name: string]
+  readonly data: Readonly<Record<string, unknown>>
+  readonly bytes: Buffer
+}
+
+/** Events of one handle, in sequence. */
+export interface AccountEventStream {
+  readonly account: Address
+  readonly creationNumber: bigint
+  /** Number of events once the chain has reached a height. */
+  readonly countAtHeight: (height: number) => number
+  readonly eventAt: (ledger: Ledger, sequence: number) => LedgerEvent
+}
+
+/** Returns the number of events of a stream at a version, without an event that comes later in the same block. */
+export function eventCountAt (ledger: Ledger, stream: AccountEventStream, version: bigint): number {
+  const count = stream.countAtHeight(Number(ledger.blockOf(version).height))
+  return count > 0 && stream.eventAt(ledger, count - 1).version > version ? count - 1 : count
+}
+
+/** The account whose coin store the deposits go to. */
+export const depositAccount = addressOf('cafe')
+
+const blocksPerDeposit = 3
+
+/** Stream with one event per third block. */
+export const depositStream: AccountEventStream = {
+  account: depositAccount,
+  creationNumber: 2n,
+  countAtHeight: height => Math.max(0, Math.floor(height / blocksPerDeposit)),
+  eventAt (ledger, sequence) {
+    const block = ledger.block((sequence + 1) * blocksPerDeposit)
+    const amount = amountOf(ledger, sequence)
+    return {
+      // The first transaction emits the event if the block has no user transaction.
+      version: block.lastVersion - block.firstVersion >= 2n ? block.firstVersion + 1n : block.firstVersion,
+      creationNumber: 2n,
+      account: depositAccount,
+      sequence: BigInt(sequence),
+      type: ['coin', 'DepositEvent'],
+      data: { amount: String(amount) },
+      bytes: u64Bytes(amount)
+    }
+  }
+}
+
+/** Event handle without any event. */
+export const streamWithoutEvents = emptyStream(depositAccount, 3n)
+
+/** A stream of an account without any event. */
+export function emptyStream (account: Address, creationNumber: bigint): AccountEventStream {
+  return { account, creationNumber, countAtHeight: () => 0, eventAt: depositStream.eventAt }
+}
+
+/** The sum of the first deposits of the chain. */
+export function depositSum (ledger: Ledger, count: number): bigint {
+  const sums = ledger.depositSums
+  for (let next = sums.length; next <= count; next++) {
+    sums.push(BigInt(String(sums.at(-1))) + amountOf(ledger, next - 1))
+  }
+  return BigInt(String(sums[count]))
+}
+
+function amountOf ({ seed }: Ledger, index: number): bigint {
+  return digestBytes(seed, 'deposit', index).readBigUInt64LE() >> 20n
+}
 
 const frameworkAddress = addressOf('1')
 

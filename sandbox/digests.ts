@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 
 /** Input that a digest accepts. */
-export type DigestPart = string | number | bigint | Buffer
+type DigestPart = string | number | bigint | Buffer
 
 /** Derives all content that looks random: equal parts give equal bytes. */
 export function digestBytes (...parts: DigestPart[]): Buffer {
@@ -61,4 +61,16 @@ export function drawShare (seed: number, place: number): number {
 
 function textOf (parts: readonly DigestPart[]): string {
   return parts.map(part => Buffer.isBuffer(part) ? part.toString('hex') : String(part)).join('/')
+}
+
+/** Returns the hash function of a type of the ledger: SHA3-256 behind a prefix that names the type. */
+export function hasherOf (type: string): (...parts: readonly Buffer[]) => Buffer {
+  const prefix = hash('sha3-256', `APTOS::${type}`, 'buffer')
+  // Decoding hex is faster than a hash that returns a buffer.
+  return (...parts) => Buffer.from(hash('sha3-256', Buffer.concat([prefix, ...parts]), 'hex'), 'hex')
+}
+
+/** Prints a hash as JSON does. */
+export function printHash (bytes: Buffer): string {
+  return `0x${bytes.toString('hex')}`
 }

@@ -1,5 +1,4 @@
 import { type Address, addressBytes, readAddress } from '../address.js'
-import { integerBytes, sequenceBytes, sizedBytes, textBytes, u64Bytes } from '../bcs.js'
 import {
   type KeySignature,
   type PublicKey,
@@ -10,10 +9,123 @@ import {
   type Signers,
   type AccountSignature,
   type TransactionSignature,
-  type UserRequest
+  type UserRequest,
+  type CommittedTransaction,
+  type BlockMetadataTransaction,
+  type ValidatorTransaction
 } from '../records.js'
-import { trustedTypeTag } from '../type-tag.js'
-import { typeTagBytes } from '../type-tag-bytes.js'
+import { trustedTypeTag, typeTagBytes } from '../type-tag.js'
+import { integerBytes, optionBytes, sequenceBytes, sizedBytes, textBytes, u64Bytes, variant } from '../bcs.js'
+import { infoBytes } from './executed.js'
+import { type Executed, type TransactionLocation } from './outcome.js'
+
+/** Encodes a committed transaction with its outcome and its write set, as `TransactionOnChainData`. */
+export function onChainBytes (executed: Executed, record: CommittedTransaction, writeSet: Buffer): Buffer {
+  const events = sequenceBytes(executed.events.map(({ bytes }) => bytes))
+  return Buffer.concat([
+    u64Bytes(executed.location.version),
+    executed.outcome.submitted === undefined
+      ? transactionBytesOf(executed.location, record, writeSet, events)
+      : variant(0, executed.outcome.submitted.bytes),
+    infoBytes(executed.info),
+    events,
+    bytesOfHex(record.accumulator_root_hash),
+    writeSet
+  ])
+}
+
+function transactionBytesOf (
+  { ledger, block }: TransactionLocation,
+  record: CommittedTransaction,
+  writeSet: Buffer,
+  events: Buffer
+): Buffer {
+  switch (record.type) {
+    case 'user_transaction':
+      return variant(0, signedTransactionBytes(record, ledger.chainId))
+    case 'genesis_transaction': {
+      const { write_set: payload } = record.payload
+      return variant(
+        1,
+        payload.type === 'direct_write_set'
+          ? variant(0, writeSet, events)
+          : variant(1, bytesOfAddress(payload.execute_as), scriptBytes(payload.script))
+      )
+    }
+    case 'block_metadata_transaction':
+      return metadataBytes(record)
+    case 'state_checkpoint_transaction':
+      return variant(3, bytesOfHex(block.hash))
+    case 'validator_transaction':
+      return variant(4, validatorBytes(record))
+    case 'block_epilogue_transaction': {
+      const info = record.block_end_info
+      return variant(
+        6,
+        Buffer.from([0]),
+        bytesOfHex(block.hash),
+        Buffer.from([
+          0,
+          info?.block_gas_limit_reached === true ? 1 : 0,
+          info?.block_output_limit_reached === true ? 1 : 0
+        ]),
+        u64Bytes(BigInt(info?.block_effective_block_gas_units ?? 0)),
+        u64Bytes(BigInt(info?.block_approx_output_size ?? 0))
+      )
+    }
+  }
+}
+
+function metadataBytes (record: BlockMetadataTransaction): Buffer {
+  const members = Buffer.concat([
+    bytesOfHex(record.id),
+    u64Bytes(BigInt(record.epoch)),
+    u64Bytes(BigInt(record.round)),
+    bytesOfAddress(record.proposer),
+    sizedBytes(Buffer.from(record.previous_block_votes_bitvec)),
+    sequenceBytes(record.failed_proposer_indices.map(index => integerBytes(BigInt(index), 4))),
+    u64Bytes(BigInt(record.timestamp))
+  ])
+  const { block_metadata_extension: extension } = record
+  if (extension === undefined) return variant(2, members)
+  if (extension.type === 'v0') return variant(5, variant(0, members))
+  const randomness = extension.randomness === null
+    ? undefined
+    : Buffer.concat([
+      u64Bytes(BigInt(record.epoch)),
+      u64Bytes(BigInt(record.round)),
+      sizedBytes(bytesOfHex(extension.randomness))
+    ])
+  if (extension.type === 'v1') return variant(5, variant(1, members, optionBytes(randomness)))
+  const key = extension.decryption_key === null ? undefined : sizedBytes(bytesOfHex(extension.decryption_key))
+  return variant(5, variant(2, members, optionBytes(randomness), optionBytes(key)))
+}
+
+function validatorBytes (record: ValidatorTransaction): Buffer {
+  switch (record.validator_transaction_type) {
+    case 'dkg_result': {
+      const { epoch, author, payload } = record.dkg_transcript
+      return variant(0, u64Bytes(BigInt(epoch)), bytesOfAddress(author), sizedBytes(bytesOfHex(payload)))
+    }
+    case 'observed_jwk_update': {
+      const { update, multi_sig: signed } = record.quorum_certified_update
+      return variant(
+        1,
+        textBytes(update.issuer),
+        u64Bytes(BigInt(update.version)),
+        sequenceBytes(
+          update.jwks.map(key => Buffer.concat([textBytes('0x1::jwks::JWK'), textBytes(JSON.stringify(key))]))
+        ),
+        sizedBytes(Buffer.from(signed.signer_indices)),
+        optionBytes(signed.sig === null ? undefined : sizedBytes(bytesOfHex(signed.sig)))
+      )
+    }
+    case 'chunky_d_k_g_result': {
+      const { epoch, author, subtrx } = record.certified_subtrx
+      return variant(2, u64Bytes(BigInt(epoch)), bytesOfAddress(author), sizedBytes(bytesOfHex(subtrx)))
+    }
+  }
+}
 
 const keyVariants: Readonly<Record<PublicKey['type'], number>> = {
   ed25519: 0,
@@ -52,27 +164,17 @@ export function rawTransactionBytes (request: Omit<UserRequest, 'signature'>, ch
 }
 
 /** Encodes an address that JSON prints. */
-export function bytesOfAddress (text: string): Buffer {
+function bytesOfAddress (text: string): Buffer {
   return addressBytes(readAddress(text) as Address)
 }
 
 /** Decodes the hex that JSON prints for bytes. */
-export function bytesOfHex (text: string): Buffer {
+function bytesOfHex (text: string): Buffer {
   return Buffer.from(text.slice(2), 'hex')
 }
 
-/** Encodes an option. */
-export function optionBytes (content: Buffer | undefined): Buffer {
-  return content === undefined ? Buffer.from([0]) : variant(1, content)
-}
-
-/** Encodes a variant of an enum. */
-export function variant (index: number, ...content: readonly Buffer[]): Buffer {
-  return Buffer.concat([Buffer.from([index]), ...content])
-}
-
 /** Encodes a script with its arguments. */
-export function scriptBytes ({ code, type_arguments: types, arguments: args }: Script): Buffer {
+function scriptBytes ({ code, type_arguments: types, arguments: args }: Script): Buffer {
   // An argument of a script says its type: a boolean or a u64 here.
   const argumentBytes = args.map(argument =>
     typeof argument === 'boolean' ? variant(5, valueBytes(argument)) : variant(1, valueBytes(argument))

@@ -1,5 +1,14 @@
+import {
+  type ContentAt,
+  defineGroup,
+  defineResource,
+  type ResourceDefinition,
+  objectCore,
+  objectGroup
+} from './resources.js'
+import { type EncodedValue, structValue, textValue, u64Value } from './values.js'
 import { addressOf } from './address.js'
-import { cycleVersions, mayBeAnyUserKind, offsetInCycle } from './kinds/kind-schedule.js'
+import { cycleVersions, mayBeAnyUserKind, offsetInCycle } from './schedule.js'
 import { type Ledger } from './ledger.js'
 
 /** Handle of the table whose items are written and later deleted; its keys are u64 numbers. */
@@ -27,7 +36,7 @@ const itemLifespans = [
 const keyCycles = 64n
 
 /** Steps of a resource or group that comes and goes: places of the cycle, and the state from there on. */
-export type Steps<State extends string> = ReadonlyArray<readonly [place: number, state: State | 'gone']>
+type Steps<State extends string> = ReadonlyArray<readonly [place: number, state: State | 'gone']>
 
 /** Returns the change that a transaction makes to the table, undefined for most; requires `mayBeAnyKind`. */
 export function tableChangeOf (ledger: Ledger, version: bigint): TableChange | undefined {
@@ -45,14 +54,14 @@ export function tableChangeOf (ledger: Ledger, version: bigint): TableChange | u
 }
 
 /** True if a transaction takes one of the steps; nothing is deleted that does not exist. */
-export function takesStep<State extends string> (ledger: Ledger, steps: Steps<State>, version: bigint): boolean {
+function takesStep<State extends string> (ledger: Ledger, steps: Steps<State>, version: bigint): boolean {
   const place = offsetInCycle(ledger, version)
   const step = steps.find(([at]) => at === place)
   return step !== undefined && (step[1] !== 'gone' || lastStepAt(ledger, steps, version - 1n) !== undefined)
 }
 
 /** Returns the last step taken and its cycle; undefined while nothing exists. */
-export function lastStepAt<State extends string> (
+function lastStepAt<State extends string> (
   ledger: Ledger,
   steps: Steps<State>,
   version: bigint
@@ -69,4 +78,56 @@ function hasHappened (ledger: Ledger, cycleIndex: bigint, place: number, version
   if (cycleIndex < 0n) return false
   const placeVersion = ledger.startVersion + cycleIndex * cycleVersions + BigInt(place)
   return placeVersion <= version && mayBeAnyUserKind(ledger.blockOf(placeVersion), placeVersion)
+}
+
+/** Group of the game's pieces, which is not the group of objects. */
+export const pieceGroup = '0x42::game::PieceGroup'
+
+const gameAddress = addressOf('42')
+
+const turnSteps: Steps<'whole'> = [[99, 'whole'], [115, 'gone']]
+const tokenSteps: Steps<'whole' | 'less'> = [[3, 'whole'], [19, 'less'], [35, 'whole'], [51, 'gone']]
+const pieceSteps: Steps<'whole' | 'less'> = [[67, 'whole'], [83, 'less'], [103, 'whole'], [119, 'gone']]
+
+const lifecycles: ReadonlyArray<{ readonly steps: Steps<'whole' | 'less'>, readonly resource: ResourceDefinition }> = [
+  {
+    steps: turnSteps,
+    resource: defineResource(
+      gameAddress,
+      '0x42::game::Turn',
+      memberOf(turnSteps, true, cycle => structValue([['number', u64Value(cycle)]]))
+    )
+  },
+  {
+    steps: tokenSteps,
+    resource: defineGroup(addressOf('70ce'), objectGroup, {
+      '0x1::object::ObjectCore': memberOf(tokenSteps, true, () => objectCore(gameAddress)),
+      '0x42::game::Token': memberOf(tokenSteps, true, cycle => structValue([['index', u64Value(cycle)]])),
+      '0x42::game::Badge': memberOf(tokenSteps, false, () => structValue([['name', textValue('first')]]))
+    })
+  },
+  {
+    steps: pieceSteps,
+    resource: defineGroup(gameAddress, pieceGroup, {
+      '0x42::game::Piece': memberOf(pieceSteps, true, cycle => structValue([['square', u64Value(cycle % 64n)]])),
+      '0x42::game::Rank': memberOf(pieceSteps, false, () => structValue([['name', textValue('queen')]]))
+    })
+  }
+]
+
+/** Returns the resource or group that a transaction writes, shrinks or deletes; undefined for most. */
+export function steppedResource (ledger: Ledger, version: bigint): ResourceDefinition | undefined {
+  return lifecycles.find(({ steps }) => takesStep(ledger, steps, version))?.resource
+}
+
+// A member that does not always exist is removed while the rest of its group lives on.
+function memberOf (
+  steps: Steps<'whole' | 'less'>,
+  isAlways: boolean,
+  valueOf: (cycle: bigint) => EncodedValue
+): ContentAt {
+  return (ledger, version) => {
+    const last = lastStepAt(ledger, steps, version)
+    return last !== undefined && (isAlways || last.state === 'whole') ? valueOf(last.cycle) : undefined
+  }
 }

@@ -164,3 +164,28 @@ class JsonParser {
     throw malformedBody(`${problem} at line 1 column ${this.#offset}`)
   }
 }
+
+/** Prints compactly, with the member order and the number text of the input. */
+export function printJson (value: Json): string {
+  switch (value.kind) {
+    case 'null':
+      return 'null'
+    case 'bool':
+      return String(value.value)
+    case 'number':
+      return value.text
+    case 'string':
+      return JSON.stringify(value.value)
+    case 'array':
+      return `[${value.items.map(printJson).join(',')}]`
+    case 'object':
+      return `{${[...value.members].map(([name, member]) => `${JSON.stringify(name)}:${printJson(member)}`).join(',')}}`
+  }
+}
+
+/** Joins items, each printed already, to an array. */
+export function joinItems (items: readonly Buffer[]): Buffer {
+  const comma = Buffer.from(',')
+  const separated = items.flatMap((item, index) => index === 0 ? [item] : [comma, item])
+  return Buffer.concat([Buffer.from('['), ...separated, Buffer.from(']')])
+}

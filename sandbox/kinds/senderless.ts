@@ -1,0 +1,212 @@
+import { shortAddress } from '../address.js'
+import { digestHex } from '../digests.js'
+import { isDepositAt } from '../events.js'
+import { genesisItemKeys, itemWrite } from '../generated-table-items.js'
+import { epochBlocks } from '../ledger.js'
+import { type BlockMetadataExtension, type EventRecord, type TransactionMembers, type WriteSet } from '../records.js'
+import {
+  accountResources,
+  assetMetadata,
+  blockResources,
+  coinStore,
+  constantResources,
+  epochResources,
+  primaryStores,
+  resourceWrite
+} from '../resources.js'
+import { type SenderlessKind } from '../schedule.js'
+import { scheduledWrite } from '../scheduled.js'
+import { committedMembersOf, recordsOf } from './executed.js'
+import {
+  type Executed,
+  freeOutcome,
+  generateHex,
+  moduleEvent,
+  type TransactionKind,
+  type TransactionLocation
+} from './outcome.js'
+import { makeScript } from './requests.js'
+import { drawnItemWrite, scheduledValues } from './user-transactions.js'
+
+/** First transaction of the chain: writes every key of the initial state. */
+export const genesis: TransactionKind = {
+  outcomeOf ({ ledger, version }) {
+    const definitions = [
+      ...accountResources.values(),
+      ...blockResources,
+      ...epochResources,
+      ...constantResources,
+      coinStore,
+      assetMetadata,
+      ...primaryStores.values()
+    ]
+    const scheduled = scheduledValues.filter(({ stateAt }) => stateAt(0) !== undefined)
+    return freeOutcome([
+      ...scheduled.map(value => scheduledWrite(value, ledger, 0)),
+      ...definitions.map(definition => resourceWrite(definition, ledger, version)),
+      ...genesisItemKeys.map(key => itemWrite(ledger.seed, key, version))
+    ])
+  },
+  membersOf: directWriteSet
+}
+
+/** First transaction of a block. */
+export const blockMetadata: TransactionKind = {
+  outcomeOf ({ ledger, block, version }) {
+    const definitions = [
+      ...blockResources,
+      ...Number(block.height) % epochBlocks === 0 ? epochResources : [],
+      ...isDepositAt(ledger, block, version) ? [coinStore] : []
+    ]
+    return freeOutcome(definitions.map(definition => resourceWrite(definition, ledger, version)))
+  },
+  membersOf (executed) {
+    const { location, location: { ledger, block } } = executed
+    const extension = extensionOf(location)
+    return {
+      id: block.hash,
+      epoch: String(block.epoch),
+      round: String(block.height),
+      events: recordsOf(executed),
+      previous_block_votes_bitvec: [248],
+      proposer: shortAddress(digestHex(ledger.seed, 'validator', Number(block.height) % 5).slice(2)),
+      failed_proposer_indices: [],
+      timestamp: String(block.timestampUsec),
+      ...extension && { block_metadata_extension: extension },
+      type: 'block_metadata_transaction'
+    }
+  }
+}
+
+/** Last transaction of a block: a checkpoint at even heights, an epilogue at odd ones. */
+export const blockEnd: TransactionKind = {
+  outcomeOf: () => freeOutcome([]),
+  membersOf ({ location: { block: { height, timestampUsec, firstVersion, lastVersion } } }) {
+    const timestamp = String(timestampUsec)
+    if (height % 2n === 0n) return { timestamp, type: 'state_checkpoint_transaction' }
+    const info = {
+      block_gas_limit_reached: lastVersion - firstVersion > 1_000n,
+      block_output_limit_reached: false,
+      block_effective_block_gas_units: 42,
+      block_approx_output_size: 4_096
+    }
+    return { timestamp, block_end_info: height % 10n === 5n ? null : info, type: 'block_epilogue_transaction' }
+  }
+}
+
+// Covers every metadata extension that real chains have, the oldest form without one included.
+function extensionOf (location: TransactionLocation): BlockMetadataExtension | undefined {
+  switch (location.block.height % 6n) {
+    case 1n:
+      return { type: 'v0' }
+    case 2n:
+      return { randomness: null, type: 'v1' }
+    case 3n:
+      return { randomness: generateHex(location, 'randomness', 32), type: 'v1' }
+    case 4n:
+      return { randomness: null, decryption_key: null, type: 'v2' }
+    case 5n:
+      return {
+        randomness: generateHex(location, 'randomness', 32),
+        decryption_key: generateHex(location, 'decryption key', 48),
+        type: 'v2'
+      }
+    default:
+      return undefined
+  }
+}
+
+/** Kinds of transactions that can follow the metadata of a block: by validators, or administrative. */
+export const senderlessKinds: Readonly<Record<SenderlessKind, TransactionKind>> = {
+  observed_jwk_update: validatorKind(
+    location => ({
+      quorum_certified_update: {
+        update: observedKeys(location),
+        multi_sig: { ...signed(location), ...location.block.height % 4n === 1n ? {} : { sig: null } }
+      },
+      validator_transaction_type: 'observed_jwk_update'
+    }),
+    (
+      { block }
+    ) => [moduleEvent('0x1::jwks::ObservedJWKsUpdated', { epoch: String(block.epoch), jwks: { entries: [] } })]
+  ),
+  dkg_result: validatorKind(location => ({
+    dkg_transcript: { ...authored(location), payload: generateHex(location, 'transcript', 200) },
+    validator_transaction_type: 'dkg_result'
+  })),
+  chunky_d_k_g_result: validatorKind(location => ({
+    certified_subtrx: {
+      ...authored(location),
+      subtrx: generateHex(location, 'subtranscript', 200),
+      signature: signed(location)
+    },
+    encryption_key: generateHex(location, 'encryption key', 96),
+    validator_transaction_type: 'chunky_d_k_g_result'
+  })),
+  script_write_set: {
+    outcomeOf: location => freeOutcome([drawnItemWrite(location)]),
+    membersOf (executed) {
+      const script = { ...makeScript(executed.location, true), type_arguments: [], arguments: ['0x1'] }
+      return writeSetMembers(executed, { execute_as: '0x1', script, type: 'script_write_set' })
+    }
+  },
+  direct_write_set: { outcomeOf: location => freeOutcome([drawnItemWrite(location)]), membersOf: directWriteSet }
+}
+
+type OwnMembers<Members> = Members extends { type: 'validator_transaction' } ?
+  Omit<Members, 'events' | 'timestamp' | 'type'> :
+  never
+
+function validatorKind (
+  ownMembers: (location: TransactionLocation) => OwnMembers<TransactionMembers>,
+  eventsOf: (location: TransactionLocation) => EventRecord[] = () => []
+): TransactionKind {
+  return {
+    outcomeOf: location => freeOutcome([], eventsOf(location)),
+    membersOf: executed => ({
+      events: recordsOf(executed),
+      timestamp: String(executed.location.block.timestampUsec),
+      ...ownMembers(executed.location),
+      type: 'validator_transaction'
+    })
+  }
+}
+
+function authored ({ ledger, block }: TransactionLocation) {
+  return { epoch: String(block.epoch), author: shortAddress(digestHex(ledger.seed, 'validator', 2).slice(2)) }
+}
+
+function signed (location: TransactionLocation) {
+  return { signer_indices: [0, 1, 3], sig: generateHex(location, 'validators', 96) }
+}
+
+function observedKeys (location: TransactionLocation) {
+  return {
+    issuer: 'https://identity.example',
+    version: Number(location.block.height),
+    jwks: [
+      {
+        kid: `key-${location.block.height}`,
+        kty: 'RSA',
+        alg: 'RS256',
+        e: 'AQAB',
+        n: Buffer.from(generateHex(location, 'modulus', 128)).toString('base64url')
+      },
+      { id: [...Buffer.from('unread')], payload: [...Buffer.from('{"kty":"unread"}')] }
+    ]
+  }
+}
+
+// An administrative write set lists its changes one by one, or is the result of a script.
+function directWriteSet (executed: Executed): TransactionMembers {
+  const { changes } = committedMembersOf(executed)
+  return writeSetMembers(executed, { changes, events: recordsOf(executed), type: 'direct_write_set' })
+}
+
+function writeSetMembers (executed: Executed, writeSet: WriteSet): TransactionMembers {
+  return {
+    payload: { write_set: writeSet, type: 'write_set_payload' },
+    events: recordsOf(executed),
+    type: 'genesis_transaction'
+  }
+}
