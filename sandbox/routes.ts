@@ -17,95 +17,51 @@ import { type SandboxResponse } from './make-response.js'
 
 /** Route of the node. */
 export interface Route {
-  readonly endpoint: string
+  readonly endpoint: EndpointName
   readonly method: 'GET' | 'POST'
-  /** Segments of the path; `:` marks a parameter. */
   readonly path: readonly string[]
   readonly read: (context: RequestContext) => SandboxResponse
 }
 
-/** All routes of the node. */
-export const routes = [
-  { endpoint: 'table_item', method: 'POST', path: ['v1', 'tables', ':', 'item'], read: readTableItem },
-  { endpoint: 'raw_table_item', method: 'POST', path: ['v1', 'tables', ':', 'raw_item'], read: readRawTableItem },
-  { endpoint: 'account', method: 'GET', path: ['v1', 'accounts', ':'], read: readAccount },
-  { endpoint: 'account_resources', method: 'GET', path: ['v1', 'accounts', ':', 'resources'], read: readResources },
-  { endpoint: 'account_resource', method: 'GET', path: ['v1', 'accounts', ':', 'resource', ':'], read: readResource },
-  { endpoint: 'account_balance', method: 'GET', path: ['v1', 'accounts', ':', 'balance', ':'], read: readBalance },
-  { endpoint: 'account_module', method: 'GET', path: ['v1', 'accounts', ':', 'module', ':'], read: readModule },
-  { endpoint: 'account_modules', method: 'GET', path: ['v1', 'accounts', ':', 'modules'], read: readModules },
-  {
-    endpoint: 'account_events',
-    method: 'GET',
-    path: ['v1', 'accounts', ':', 'events', ':', ':'],
-    read: readEventsByHandle
-  },
-  { endpoint: 'view', method: 'POST', path: ['v1', 'view'], read: readView },
-  {
-    endpoint: 'events_by_creation_number',
-    method: 'GET',
-    path: ['v1', 'accounts', ':', 'events', ':'],
-    read: readEventsByNumber
-  },
-  {
-    endpoint: 'account_transactions',
-    method: 'GET',
-    path: ['v1', 'accounts', ':', 'transactions'],
-    read: readAccountTransactions
-  },
-  { endpoint: 'transactions', method: 'GET', path: ['v1', 'transactions'], read: readTransactions },
-  {
-    endpoint: 'transaction_by_version',
-    method: 'GET',
-    path: ['v1', 'transactions', 'by_version', ':'],
-    read: readTransactionByVersion
-  },
-  {
-    endpoint: 'transaction_by_hash',
-    method: 'GET',
-    path: ['v1', 'transactions', 'by_hash', ':'],
-    read: readTransactionByHash
-  },
-  {
-    endpoint: 'transaction_wait_by_hash',
-    method: 'GET',
-    path: ['v1', 'transactions', 'wait_by_hash', ':'],
-    read: readTransactionByHash
-  },
-  {
-    endpoint: 'block_by_version',
-    method: 'GET',
-    path: ['v1', 'blocks', 'by_version', ':'],
-    read: readBlockByVersion
-  },
-  { endpoint: 'block_by_height', method: 'GET', path: ['v1', 'blocks', 'by_height', ':'], read: readBlockByHeight },
-  { endpoint: 'estimate_gas_price', method: 'GET', path: ['v1', 'estimate_gas_price'], read: readGasPrice },
-  { endpoint: 'info', method: 'GET', path: ['v1', 'info'], read: readInfo },
-  { endpoint: 'healthy', method: 'GET', path: ['v1', '-', 'healthy'], read: readHealth },
-  { endpoint: 'spec', method: 'GET', path: ['v1', 'spec'], read: readSpec },
-  { endpoint: 'spec', method: 'GET', path: ['v1', 'spec.json'], read: readSpec },
-  { endpoint: 'index', method: 'GET', path: ['v1'], read: readIndex },
-  { endpoint: 'index', method: 'GET', path: ['v1', ''], read: readIndex },
-  { endpoint: 'submit_transaction', method: 'POST', path: ['v1', 'transactions'], read: submitTransaction },
-  {
-    endpoint: 'simulate_transaction',
-    method: 'POST',
-    path: ['v1', 'transactions', 'simulate'],
-    read: simulateTransaction
-  },
-  {
-    endpoint: 'encode_submission',
-    method: 'POST',
-    path: ['v1', 'transactions', 'encode_submission'],
-    read: encodeSubmission
-  }
-] as const satisfies readonly Route[]
+/** All routes of the node: endpoint, method, path and handler; `:` marks a parameter. */
+const table = [
+  ['table_item', 'POST', 'v1/tables/:/item', readTableItem],
+  ['raw_table_item', 'POST', 'v1/tables/:/raw_item', readRawTableItem],
+  ['account', 'GET', 'v1/accounts/:', readAccount],
+  ['account_resources', 'GET', 'v1/accounts/:/resources', readResources],
+  ['account_resource', 'GET', 'v1/accounts/:/resource/:', readResource],
+  ['account_balance', 'GET', 'v1/accounts/:/balance/:', readBalance],
+  ['account_module', 'GET', 'v1/accounts/:/module/:', readModule],
+  ['account_modules', 'GET', 'v1/accounts/:/modules', readModules],
+  ['account_events', 'GET', 'v1/accounts/:/events/:/:', readEventsByHandle],
+  ['view', 'POST', 'v1/view', readView],
+  ['events_by_creation_number', 'GET', 'v1/accounts/:/events/:', readEventsByNumber],
+  ['account_transactions', 'GET', 'v1/accounts/:/transactions', readAccountTransactions],
+  ['transactions', 'GET', 'v1/transactions', readTransactions],
+  ['transaction_by_version', 'GET', 'v1/transactions/by_version/:', readTransactionByVersion],
+  ['transaction_by_hash', 'GET', 'v1/transactions/by_hash/:', readTransactionByHash],
+  ['transaction_wait_by_hash', 'GET', 'v1/transactions/wait_by_hash/:', readTransactionByHash],
+  ['block_by_version', 'GET', 'v1/blocks/by_version/:', readBlockByVersion],
+  ['block_by_height', 'GET', 'v1/blocks/by_height/:', readBlockByHeight],
+  ['estimate_gas_price', 'GET', 'v1/estimate_gas_price', readGasPrice],
+  ['info', 'GET', 'v1/info', readInfo],
+  ['healthy', 'GET', 'v1/-/healthy', readHealth],
+  ['spec', 'GET', 'v1/spec', readSpec],
+  ['spec', 'GET', 'v1/spec.json', readSpec],
+  ['index', 'GET', 'v1', readIndex],
+  ['index', 'GET', 'v1/', readIndex],
+  ['submit_transaction', 'POST', 'v1/transactions', submitTransaction],
+  ['simulate_transaction', 'POST', 'v1/transactions/simulate', simulateTransaction],
+  ['encode_submission', 'POST', 'v1/transactions/encode_submission', encodeSubmission]
+] as const satisfies ReadonlyArray<readonly [string, Route['method'], string, Route['read']]>
+
+const routes = table.map(([endpoint, method, path, read]): Route => ({ endpoint, method, path: path.split('/'), read }))
 
 /** Endpoint of a request; `other` for an unknown path. */
-export type EndpointName = typeof routes[number]['endpoint'] | 'other'
+export type EndpointName = typeof table[number][0] | 'other'
 
 /** Returns the route of a path, that of the method if it has one; compares segments without decoding them. */
-export function routeOf (segments: readonly string[], method: string): typeof routes[number] | undefined {
+export function routeOf (segments: readonly string[], method: string): Route | undefined {
   const ofPath = routes.filter(({ path }) =>
     path.length === segments.length &&
     path.every((part, index) => part === ':' || part === segments[index])
