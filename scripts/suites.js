@@ -47,7 +47,6 @@ const random = [
     'api/oracle',
     'end-to-end',
     'follow/ledger-knowledge',
-    'proxy/followed-intervals',
     'config/secrets',
     'cache/tier-contract',
     'http/fast-path-differential'

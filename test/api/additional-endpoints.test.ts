@@ -79,13 +79,6 @@ t.test('every variant of a read on an additional endpoint gets one key and one u
   }
 })
 
-t.test('POST /v1/transactions is not a read, although GET on that path is one', async t => {
-  t.equal(matchEndpoint('/v1/transactions', 'POST'), undefined)
-  for (const method of ['GET', 'HEAD']) {
-    t.equal(matchEndpoint('/v1/transactions', method)?.endpoint.name, 'transactions')
-  }
-})
-
 t.test('the class of a read determines if its response can stay true', async t => {
   const bcs = { accept: 'application/x-bcs' }
   const classes: Array<[Read, string]> = [
@@ -103,14 +96,6 @@ t.test('the class of a read determines if its response can stay true', async t =
   for (const [of, expected] of classes) t.equal(classOf(of), expected, `${targetOf(of)} ${of.accept}`)
   t.ok(isRenderedByRelease(read('/v1/transactions/by_version/5')))
   t.notOk(isRenderedByRelease(read('/v1/transactions/by_version/5', bcs)))
-})
-
-t.test('a block has one entry under its height for every version inside it, per representation', async t => {
-  for (const query of ['', '?with_transactions=true']) {
-    const byHeight = keysFor(read(`/v1/blocks/by_height/7${query}`))
-    t.equal(byHeight.intervalFamily, keysFor(read(`/v1/blocks/by_version/500${query}`)).intervalFamily)
-    t.equal(byHeight.value, `${byHeight.intervalFamily} 7`)
-  }
 })
 
 t.test('a view\'s key is its function, types and argument text, without blanks and other members', async t => {
@@ -158,14 +143,4 @@ t.test('a view in BCS goes upstream byte for byte, under its own content type', 
       })
     ).value
   )
-})
-
-t.test('texts of one raw key share a value\'s key, and a not-found has a key per text', async t => {
-  const raw = (key: string): Read => read('/v1/tables/0xab/raw_item?ledger_version=5', { body: `{"key":${key}}` })
-  for (const spelled of ['"0x0aFF"', '"0aff"', '"0x0AFF"']) {
-    t.equal(keysFor(raw(spelled)).value, keysFor(raw('"0x0aff"')).value)
-    t.not(keysFor(raw(spelled)).text, keysFor(raw('"0x0aff"')).text)
-    t.equal(raw(spelled).body?.sent, `{"key":${spelled}}`)
-  }
-  t.equal(classOf(raw('"0xnonsense"')), 'immutable', 'the upstream decides')
 })

@@ -178,19 +178,6 @@ t.test('a table key goes upstream in the client\'s member order, digits and esca
   )
 })
 
-t.test('a not-found is keyed by the exact text, a value by its canonical key', async t => {
-  const keys = (key: string): { value: string, text: string } =>
-    keysOf(read(`${item}?ledger_version=5`, { body: body(key) }) as Read, chain)
-  t.equal(keys('"7"').value, keys('"07"').value)
-  t.not(keys('"7"').text, keys('"07"').text)
-  t.not(keys('"7"').text, keys('"7"').value, 'value and text keys never collide')
-  t.equal(
-    keysOf(read(modules) as Read, chain).text,
-    keysOf(read(modules) as Read, chain).value,
-    'without a body there is one key'
-  )
-})
-
 t.test('every change of meaning changes the key', async t => {
   const targets = [
     modules,

@@ -116,17 +116,6 @@ t.test('a block that the upstream cut short is forwarded and never stored, in JS
   )
 })
 
-t.test('versions above 2^53 are exact', async t => {
-  const { sandbox, varve } = await varveAtSandbox(t, { startVersion: 2n ** 63n })
-  const blocks = [700, 701, 702].map(height => sandbox.ledger.block(height))
-  for (const { firstVersion, lastVersion, height } of blocks) {
-    const got = [await varve.get(at(firstVersion)), await varve.get(at(lastVersion))]
-    t.same(got.map(({ headers }) => headers[status]), [stored, hit])
-    for (const { body } of got) t.match(body, `"block_height":"${height}"`)
-  }
-  t.equal(sandbox.requests.countFor('block_by_version'), blocks.length)
-})
-
 const blockBody = (change: Record<string, unknown> = {}): string =>
   JSON.stringify({
     block_height: '50',

@@ -1,19 +1,9 @@
 import t from 'tap'
 import { cacheStatusOf, type Outcome, outcomeNameOf } from '../../src/proxy/outcomes.js'
-import { type PrunedEventsMode, releases, type Sandbox } from '#sandbox'
-import { serveRead } from '../../src/proxy/serve-read.js'
-import { Deferred } from '../../src/workers/deferred.js'
+import { type PrunedEventsMode, type Sandbox } from '#sandbox'
 import { sendRequest } from '../support/client.js'
-import { bodyOf, contextAt, contextAtSandbox as proxyAt, readOfTarget } from '../support/proxy-context.js'
-import {
-  handlePath,
-  headAt,
-  respondOk,
-  stamps,
-  startEventUpstream,
-  startStubUpstream,
-  streamPath
-} from '../support/stub-upstream.js'
+import { bodyOf, contextAtSandbox as proxyAt } from '../support/proxy-context.js'
+import { handlePath, respondOk, startEventUpstream, startStubUpstream, streamPath } from '../support/stub-upstream.js'
 import { type TestVarve, varveAt, varveAtSandbox } from '../support/varve.js'
 
 const token = 't0ken'
@@ -101,7 +91,7 @@ t.test('a missing limit counts as 25, and all request variants share one entry',
   )
 })
 
-t.test('a page by handle and by creation number are two entries, each hit by its own start and limit', async t => {
+t.test('pages by handle and by creation number are two entries, hit by their start and limit', async t => {
   const upstream = await startEventUpstream(t)
   const varve = await varveAt(t, upstream.url, { admin: { listen: '127.0.0.1:0', token } })
   const statusOf = async (target: string): Promise<unknown> => {
@@ -149,7 +139,7 @@ t.test('a page whose guid is not of its creation number is not stored; by handle
   }
 })
 
-t.test('a recreated handle keeps its full pages until they expire, and its end is that of the new stream', async t => {
+t.test('a recreated handle keeps its full pages until they expire, and ends with its new stream', async t => {
   const upstream = await startEventUpstream(t)
   const varve = await varveAt(t, upstream.url)
   const page = (start: number): string => `${handlePath}?start=${start}&limit=5`
@@ -396,23 +386,6 @@ t.test('a short page of a lagging upstream is fetched again, counted, and not ta
   )
 })
 
-t.test('a lagging page too large to buffer is cancelled when it is fetched again', async t => {
-  const laggingStamps = stamps(headAt(900))
-  const closed = new Deferred<void>()
-  const stub = await startStubUpstream(t, (_request, response, nth) => {
-    if (nth > 1) return respondOk(response, '[]')
-    // Never ends, so that only cancelling frees its connection.
-    response.on('close', () => {
-      closed.resolve()
-    }).writeHead(200, { 'content-type': 'application/json', ...laggingStamps }).write(`["${'x'.repeat(1_500_000)}`)
-  })
-  const { context } = contextAt(t, stub.url)
-  await context.resolveChain()
-  const outcome = await serveRead(context, readOfTarget(`${blocks}?start=5&limit=5`))
-  t.same([bodyOf(outcome), versionIn(outcome)], ['[]', 1000n])
-  await closed.promise
-})
-
 t.test('responses of a pruned upstream are forwarded, counted and never stored', async t => {
   const modes: [PrunedEventsMode, number, string, number][] = [
     ['error500', 500, because('status', 500), 2],
@@ -472,29 +445,6 @@ t.test('an empty page below the known stream end is pruned; above it, or if unkn
   )
 })
 
-t.test('the newest events decide where a stream ends, since its path may come to mean another', async t => {
-  const { sandbox, reported, get } = await proxyAt(t)
-  await get(blocks)
-  await get(`${blocks}?start=300&limit=5`)
-  sandbox.ledger.prunedEvents = 'empty'
-  sandbox.ledger.pruneTo(998)
-  await get(`${blocks}?start=500&limit=5`)
-  t.same(reported.splice(0), ['pruned_page', 'pruned by upstream'])
-  const other = sandbox.faults.add({
-    kind: 'body',
-    body: (await sendRequest(sandbox.url, `${blocks}?limit=1`)).body.replace(
-      '"sequence_number":"999"',
-      '"sequence_number":"7"'
-    )
-  })
-  await get(blocks)
-  other.remove()
-  await get(`${blocks}?start=500&limit=5`)
-  t.same(reported.splice(0), ['empty_page'])
-  await get(`${blocks}?start=7&limit=5`)
-  t.same(reported.splice(0), ['pruned_page', 'pruned by upstream'])
-})
-
 t.test('stream ends and pages of one chain do not apply to the chain that replaces it', async t => {
   const { sandbox, reported, get } = await proxyAt(t)
   const page = `${blocks}?start=300&limit=5`
@@ -539,26 +489,4 @@ t.test('a cached page beyond the window is served and counted with its distance,
       serveCached ? Number(sandbox.ledger.oldest.version - edge) : undefined
     )
   }
-})
-
-t.test('an old rendering of a page is read again, unless the upstream has pruned any of it', async t => {
-  const { sandbox, parts, get } = await proxyAt(t)
-  const pages = [300, 400].map(start => `${blocks}?start=${start}&limit=5`)
-  for (const page of pages) await get(page)
-  sandbox.ledger.release = releases.events
-  sandbox.ledger.pruneTo(350)
-  await parts.resolveChain()
-  sandbox.requests.reset()
-  const cacheStatuses = async (): Promise<string[]> => (await Promise.all(pages.map(get))).map(cacheStatusOf)
-  t.same(await cacheStatuses(), ['varve; hit; detail=pruned', stored])
-  t.same(await cacheStatuses(), ['varve; hit; detail=pruned', hit])
-  t.equal(requestCountOf(sandbox), 1)
-  sandbox.ledger.release = releases.enums
-  await parts.resolveChain()
-  sandbox.faults.add({ kind: 'body', body: '[]', match: 'account_events' })
-  const both = await Promise.all(Array.from({ length: 2 }, async () => await get(String(pages[1]))))
-  for (const old of both) {
-    t.same([outcomeNameOf(old), countIn(bodyOf(old))], ['hit_memory', 5], 'an incomplete page does not replace it')
-  }
-  t.equal(requestCountOf(sandbox), 2)
 })

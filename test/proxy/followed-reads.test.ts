@@ -2,7 +2,6 @@ import { type ServerResponse } from 'node:http'
 import t, { type Test } from 'tap'
 import { type Read } from '../../src/api/read.js'
 import { Follower } from '../../src/follow/follower.js'
-import { FollowComparer, type FollowComparison } from '../../src/follow/follow-comparer.js'
 import { LedgerKnowledge } from '../../src/follow/ledger-knowledge.js'
 import { bypassesFollowing } from '../../src/http/request-checks.js'
 import { auditRepeatedHit } from '../../src/proxy/audit.js'
@@ -239,31 +238,6 @@ t.test('a hit from a memo is audited at the followed head too', async t => {
   if (chain !== undefined) auditRepeatedHit(proxy.context, new ParsedRequest(latest).pinnedTo(chain), true)
   await until(() => proxy.audits.length > 0, 'it was audited')
   t.same(proxy.audits, ['equal'])
-})
-
-t.test('observing compares latest responses with what would have been served', async t => {
-  const proxy = await followed(t, { isServing: false })
-  const results: FollowComparison[] = []
-  const followComparer = new FollowComparer({
-    validityAt: (version, readAt, dependencies) => proxy.follower.validityAt(version, readAt, dependencies),
-    headVersion: () => proxy.follower.head?.version,
-    confirmRelease: async () => true,
-    onObserved: (_observation, result) => results.push(result)
-  })
-  const context = { ...proxy.context, followComparer }
-  const read = async (version: number, body: string): Promise<void> => {
-    proxy.head = version
-    proxy.body = body
-    await serveRead(context, latest)
-  }
-  await read(100, '"one"')
-  proxy.follow(101)
-  await read(101, '"one"')
-  proxy.follow(102)
-  await read(102, '"two"')
-  await serveRead(context, readOfTarget('/v1/estimate_gas_price'))
-  await serveRead(context, at(50))
-  t.same(results, ['unknown', 'equal', 'different'])
 })
 
 t.test('a latest read that waited for its limit takes what another stored meanwhile', async t => {

@@ -95,40 +95,6 @@ t.test('a purge of a table item removes its value for all variants, a not-found 
   t.ok(memory.getByKey(keysFor('"7"').text))
 })
 
-t.test('a purge by any version of a block, in any form, removes all four forms', async t => {
-  const families = [
-    '4.2 json blocks',
-    '4.2 json blocks with_transactions',
-    '4.2 bcs blocks',
-    '4.2 bcs blocks with_transactions'
-  ]
-  for (
-    const [version, query, accept] of [[10n, '', undefined], [15n, '?with_transactions=true', undefined], [
-      19n,
-      '?with_transactions=false',
-      bcs
-    ], [12n, '?with_transactions=true', bcs]] as const
-  ) {
-    const { memory, invalidator, store } = tier()
-    for (const family of families) {
-      store(`${family} 1`, { family, first: 10n, last: 19n })
-      store(`${family} 2`, { family, first: 20n, last: 29n })
-    }
-    store('4.1 json blocks 1', { family: '4.1 json blocks', first: 10n, last: 19n })
-    const what = invalidationOfRead(readAt(`/v1/blocks/by_version/${version}${query}`, { accept }), chain)
-    t.same(
-      what.intervals.toSorted((a, b) => a.family < b.family ? -1 : 1),
-      families.toSorted().map(family => ({ family, first: version, last: version }))
-    )
-    await invalidator.invalidate(what)
-    for (const family of families) {
-      const at = (version: bigint): Entry | undefined => memory.get({ by: 'version', family, version })
-      t.same([at(10n), at(20n)?.key], [undefined, `${family} 2`])
-    }
-    t.ok(memory.get({ by: 'version', family: '4.1 json blocks', version: 10n }), 'another generation has other blocks')
-  }
-})
-
 t.test('a fetch detects whether a purge that came since covers its entry or its read', async t => {
   const { memory, invalidator, store } = tier()
   const before = invalidator.count

@@ -5,8 +5,8 @@ import { ErrorResponse } from '../../src/api/error-response.js'
 import { type EndpointName, type Fault, type Sandbox } from '#sandbox'
 import { sendRequest, tableItemLookup } from '../support/client.js'
 import { bodyOf, contextAtSandbox } from '../support/proxy-context.js'
-import { cacheStatusHeader, memoryHitStatus } from '../support/cache-status.js'
-import { headAt, respondOk, stamps, startHeldUpstream, startStubUpstream } from '../support/stub-upstream.js'
+import { memoryHitStatus, cacheStatusHeader } from '../support/cache-status.js'
+import { headAt, respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
 import { varveAt, varveAtSandbox } from '../support/varve.js'
 
 const version_ = 'x-node-ledger-version'
@@ -351,19 +351,6 @@ t.test('a chain reset invalidates all micro-cached responses', async t => {
   )
 })
 
-t.test('a response of the previous chain is not micro-cached for the next', async t => {
-  const { sandbox, parts, get } = await proxyAt(t)
-  const hold = sandbox.faults.hold('info')
-  const early = get(info)
-  await hold.arrived
-  sandbox.faults.add({ kind: 'otherChain' })
-  await get(gas)
-  hold.release()
-  t.match(await early, { status: 200 })
-  t.equal(parts.memory.entries, 0)
-  t.match(await get(info), { name: 'forwarded' })
-})
-
 t.test('a latest read may be stateMs old, is then a hit, and carries the position it was read at', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, { latest: { stateMs: 3_600_000 } })
   const reads = [[modules, {}], [modules, { headers: { accept: 'application/x-bcs' } }], [
@@ -475,20 +462,6 @@ t.test('errors, not-founds without a position, and stale responses are never mic
   }
 })
 
-t.test('a gas estimate of a lagging upstream is not micro-cached under the present position', async t => {
-  const old = headAt(900)
-  const stub = await startStubUpstream(t, (_request, response, nth) => {
-    respondOk(response, `[${nth}]`, nth <= 2 ? old : {})
-  })
-  const varve = await varveAt(t, stub.url, { latest: { gasMs: 3_600_000 } })
-  t.match(await varve.get(gas), { headers: { [cacheStatusHeader]: 'varve; fwd=bypass', [version_]: '900' } })
-  t.match(await varve.get(gas), {
-    body: '[3]',
-    headers: { [cacheStatusHeader]: 'varve; fwd=bypass', [version_]: '1000' }
-  })
-  t.match(await varve.get(gas), { body: '[3]', headers: { [cacheStatusHeader]: memoryHitStatus, [version_]: '1000' } })
-})
-
 t.test('a latest read is stored at its version, micro-cached or not, unless promote is off', async t => {
   for (const stateMs of [0, 3_600_000]) {
     for (const promote of [true, false]) {
@@ -517,32 +490,6 @@ t.test('a latest read is stored at its version, micro-cached or not, unless prom
       t.equal(sandbox.requests.countFor('table_item'), (stateMs === 0 ? 2 : 1) + (promote ? 0 : 1), name)
     }
   }
-})
-
-t.test('a latest response over the size limit goes through whole to each client, and is not stored', async t => {
-  const body = (nth: number): string => JSON.stringify([nth, 'x'.repeat(2 * 1024 * 1024)])
-  const upstream = await startHeldUpstream(t)
-  const varve = await varveAt(t, upstream.url, { cache: { maxEntryMb: 1 }, latest: { stateMs: 3_600_000 } })
-  const early = varve.get(modules)
-  const first = await upstream.next()
-  const late = Array.from({ length: 5 }, async () => await varve.get(modules))
-  // The others have arrived by then.
-  await varve.get('/none')
-  t.equal(upstream.requests.length, 1)
-  respondOk(first, body(1))
-  t.equal((await early).body, body(1))
-  for (let nth = 2; nth <= 6; nth++) respondOk(await upstream.next(), body(nth))
-  const got = await Promise.all(late)
-  t.same(got.map(each => each.body).sort(), [2, 3, 4, 5, 6].map(body).sort())
-  for (const { headers } of got) {
-    t.match(headers, { [cacheStatusHeader]: 'varve; fwd=bypass', 'cache-control': 'no-store', [version_]: '1000' })
-  }
-  const pinned = varve.get(`${modules}?ledger_version=1000`)
-  respondOk(await upstream.next(), body(7))
-  t.match((await pinned).headers, {
-    [cacheStatusHeader]: 'varve; fwd=uri-miss; fwd-status=200; detail=too_large'
-  })
-  t.equal(await varve.metric('varve_cache_entries{tier="memory"}'), 0)
 })
 
 function positionIn ({ ledger }: Sandbox): Record<string, string> {

@@ -474,24 +474,6 @@ t.test('after a chain reset nothing of the old chain is served', async t => {
   t.match(await varve.get(modules), { body: '[3]', headers: { [status]: /stored/ } })
 })
 
-t.test('history is served beyond the upstream\'s window or without it, marked and counted', async t => {
-  const { state, url } = await startChangingUpstream(t)
-  const varve = await varveAt(t, url)
-  await varve.get(modules)
-  state.stamps = { ...headAt(1001), 'x-aptos-ledger-oldest-version': '600' }
-  await varve.get(latest)
-  state.respond = response => {
-    response.destroy()
-  }
-  t.match(await varve.get(modules), {
-    status: 200,
-    headers: { [status]: 'varve; hit; detail=pruned', 'x-node-ledger-oldest-version': '600' }
-  })
-  t.match(await varve.get(latest), { status: 503 })
-  t.equal(await varve.metric('varve_pruned_requests_total{endpoint="account_modules",answer="cache"}'), 1)
-  t.equal(await varve.metric('varve_pruned_distance_versions_sum{endpoint="account_modules"}'), 100)
-})
-
 t.test('a 410 of a gateway without a position is counted without a distance', async t => {
   const stub = await startStubUpstream(t, (_request, response) => {
     response.writeHead(410, { 'content-type': 'application/json' }).end('{"error_code":"version_pruned"}')
