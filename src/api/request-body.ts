@@ -1,12 +1,11 @@
-import { mediaTypes } from './accept.js'
+import { mediaTypes, trimOws } from './accept.js'
+import { readAddress, shortAddress } from './address.js'
 import { type BodyKind } from './endpoint-definition.js'
 import { type RequestBody } from './read.js'
-import { readViewRequest } from './view-request.js'
-import { readJsonBody, requireString, requireText } from './json-body.js'
-import { type JsonObject } from './strict-json-object.js'
-import { invalidInputError } from './error-response.js'
+import { type JsonObject, readObject } from './strict-json-object.js'
+import { invalidInputError, webFrameworkError, type ErrorResponse } from './error-response.js'
 import { canonicalHex, canonicalKey } from './table-key.js'
-import { printTypeTag, readTypeTag, type TypeTag } from './type-tag.js'
+import { isIdentifier, maxTagLength, printTypeTag, readTypeTag, type TypeTag } from './type-tag.js'
 
 /** Reads the body of a read; throws an ErrorResponse if it is invalid. */
 export function readRequestBody (kind: BodyKind, contentType: string | undefined, bytes: Buffer): RequestBody {
@@ -22,6 +21,8 @@ export function readRequestBody (kind: BodyKind, contentType: string | undefined
 
 // Media type in the public source of nodes (docs/node-behaviour.md, "Views").
 const viewInBcs = 'application/x.aptos.view_function+bcs'
+// Each family of nodes has its own word in this media type (docs/node-behaviour.md, "Views").
+const bcsType = /^(application\/x\.[a-z0-9-]+\.view_function\+bcs)[ \t]*(?:;|$)/i
 
 /**
  * Reads a body from the text of a person or process: JSON unchanged, bytes in hex, optionally behind their media type.
@@ -59,4 +60,87 @@ function readType (body: JsonObject, name: string): TypeTag {
   const tag = readTypeTag(requireString(body, name))
   if (tag === undefined) throw invalidInputError(`\`${name}\` is not a type tag`)
   return tag
+}
+
+/**
+ * Reads the body of a view in JSON or BCS; BCS is sent and keyed unchanged. Throws an ErrorResponse if the body is
+ * invalid.
+ */
+function readViewRequest (contentType: string | undefined, bytes: Buffer): RequestBody {
+  const [, type] = bcsType.exec(contentType ?? '') ?? []
+  if (type === undefined) return readJsonView(contentType, bytes)
+  return { type: type.toLowerCase(), sent: bytes, canonical: `${type.toLowerCase()} 0x${bytes.toString('hex')}` }
+}
+
+function readJsonView (contentType: string | undefined, bytes: Buffer): RequestBody {
+  const body = readJsonBody(contentType, bytes)
+  const [types, values] = [body.textOf('type_arguments'), body.textOf('arguments')]
+  if (types?.startsWith('[') !== true || values?.startsWith('[') !== true) {
+    throw invalidInputError('parse request payload error: `type_arguments` and `arguments` must be arrays')
+  }
+  // Keys arguments by their text, because only the function's own types show which texts are equal.
+  const sent = `{"function":"${readFunction(requireString(body, 'function'))}","type_arguments":[${
+    readTypes(types)
+  }],"arguments":${values}}`
+  return { type: mediaTypes.json, sent, canonical: sent }
+}
+
+function readFunction (text: string): string {
+  const [address = '', module = '', name = '', ...more] = text.split('::', 4)
+  const digits = readAddress(address)
+  if (digits === undefined || !isIdentifier(module) || !isIdentifier(name) || more.length > 0) {
+    throw invalidInputError('`function` is not of the form ADDRESS::MODULE::FUNCTION')
+  }
+  return `${shortAddress(digits)}::${module}::${name}`
+}
+
+/** Returns canonical type tags from the JSON of an array of strings. */
+function readTypes (json: string): string {
+  // Rejects objects before parsing: none is a type tag, and chosen member names take quadratic time to build.
+  if (json.length > maxTagLength || json.includes('{')) throw invalidTypesError()
+  const types = JSON.parse(json) as unknown[]
+  return types.map(text => {
+    const tag = typeof text === 'string' ? readTypeTag(text) : undefined
+    if (tag === undefined) throw invalidTypesError()
+    return `"${printTypeTag(tag)}"`
+  }).join(',')
+}
+
+function invalidTypesError (): ErrorResponse {
+  return invalidInputError(
+    `\`type_arguments\` contains an invalid type tag, or one longer than ${maxTagLength} characters`
+  )
+}
+
+/**
+ * Reads a body that is one JSON object, ignoring unknown members as nodes do; throws an ErrorResponse for any other
+ * body (docs/node-behaviour.md, "Request bodies").
+ */
+function readJsonBody (contentType: string | undefined, bytes: Buffer): JsonObject {
+  if (!isJson(contentType)) {
+    throw webFrameworkError(415, 'the content type must be application/json')
+  }
+  const body = readObject(bytes)
+  if (body === undefined) throw invalidInputError('parse request payload error: not one JSON object')
+  return body
+}
+
+/** Returns the JSON text of a required member; throws an ErrorResponse if the member is missing. */
+function requireText (body: JsonObject, name: string): string {
+  const text = body.textOf(name)
+  if (text === undefined) throw invalidInputError(`parse request payload error: \`${name}\` is missing`)
+  return text
+}
+
+/** Returns the value of a required string member; throws an ErrorResponse if the member is missing or no string. */
+function requireString (body: JsonObject, name: string): string {
+  const text = body.stringOf(name)
+  if (text === undefined) throw invalidInputError(`parse request payload error: \`${name}\` must be a string`)
+  return text
+}
+
+function isJson (contentType: string | undefined): boolean {
+  return /^(?:application\/json|[!#$%&'*+.^_`|~0-9A-Za-z-]+\/[!#$%&'*+.^_`|~0-9A-Za-z-]+\+json)[ \t]*(?:;|$)/i.test(
+    trimOws(contentType ?? '')
+  )
 }
