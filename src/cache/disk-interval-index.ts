@@ -94,7 +94,7 @@ export class DiskIntervalIndex {
 
 function filesOf (family: string, { first, last }: Pick<DiskInterval, 'first' | 'last'>): string[] {
   const from = first / versionsPerFile
-  const to = (last > maxU64 ? maxU64 : last) / versionsPerFile
+  const to = last / versionsPerFile
   return Array.from(
     { length: Number(to - from) + 1 },
     (_, at) => `${indexPrefix}versions ${family} ${from + BigInt(at)}`

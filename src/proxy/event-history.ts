@@ -39,15 +39,13 @@ export function judgeEventHistory (
   { response, verdict }: JudgedResponse
 ): JudgedEvents {
   if (read.endpoint.keyedBy !== 'page' || response.status !== 200) return { verdict, missing: undefined }
-  const page = readPage(read, response)
+  const [page, position] = [readPage(read, response), response.stamped?.position]
   // A page that is not parsed may lack events.
-  if (page === undefined) return { verdict, missing: 'partial' }
+  if (page === undefined || position === undefined) return { verdict, missing: 'partial' }
   if (read.page === undefined) return { verdict, missing: isCompleteTail(read, page) ? undefined : 'partial' }
   if (verdict.notStored === 'pruned_page') return { verdict, missing: 'pruned' }
   const { start } = read.page
   if (page.count > 0) return { verdict, missing: page.first === start ? undefined : 'partial' }
-  const position = response.stamped?.position
-  if (position === undefined) return { verdict, missing: 'partial' }
   const path = eventPathKeyOf(chain, read.path)
   // An empty page hides pruned events if a later event is known.
   if (context.lastKnownEvents.reaches(path, start, position.head.version)) {

@@ -52,8 +52,6 @@ export function microCachePartsOf (
   const { read, keys } = pinned
   const ttlMs = microCacheMs(context.settings, read)
   if (ttlMs === 0 || neverStoredReason(read, response) !== undefined) return undefined
-  // A micro-cached response that is young enough stays.
-  if (readMicroCache(context, pinned) !== undefined) return undefined
   const readAt = response.stamped?.position
   // State without a position has no known age, and a not-found is a fact for state only.
   if (read.endpoint.keyedBy === 'version' ? readAt === undefined : response.status !== 200) return undefined

@@ -237,6 +237,7 @@ t.test('a page with gaps, of two streams or in an unknown form is forwarded and 
     ['5', 'gapped_page', `[${event(5, 20)},${event(7, 21)}]`],
     ['5', 'gapped_page', `[${event(5, 20)},${event(6, 21, 4)}]`],
     ['5', 'gapped_page', `[${event(5, 20)},${event(6, 21)},${event(7, 22)}]`],
+    ['5', 'gapped_page', `[${event(4, 20)},${event(5, 21)}]`],
     ['5', 'pruned_page', `[${event(6, 20)},${event(7, 21)}]`],
     ['5', 'outside_window', `[${event(5, 1000)},${event(6, 1001)}]`],
     ['5', 'unreadable', `[${event(5, 20)},{"message":"more"}]`],
