@@ -59,7 +59,7 @@ t.test(
     await calm(soak, chance, AbortSignal.timeout(calmMs))
     await runReads(soak, chance.fork(), untilResponses(soak, leastResponses), true)
     const unavailableLater = tally.sumOf('tolerated') - unavailable
-    const after = await idleSnapshot(soak, openFiles)
+    const after = await idleSnapshot(soak, openFiles, before)
     const series = await seriesOf(program)
     const counts = [...series].filter(([name, value]) => value > 0 && /^varve_(?:requests|audit)_total/.test(name))
     for (const line of [...tally.lines, ...counts.map(count => count.join(' '))]) t.comment(line)
@@ -89,9 +89,9 @@ async function trouble (soak: Soak, redis: RedisProcess, chance: SeededRandom, s
 }
 
 /** Measures an idle varve. Reloads empty the parsed-request cache before, whose megabytes would hide the rest. */
-async function idleSnapshot (soak: Soak, openFiles: number): Promise<ProcessSnapshot> {
+async function idleSnapshot (soak: Soak, openFiles: number, before?: ProcessSnapshot): Promise<ProcessSnapshot> {
   for (const round of [1, 0]) await soak.reload(round)
-  return await takeSnapshot(soak.program, openFiles)
+  return await takeSnapshot(soak.program, openFiles, before)
 }
 
 /** Ends a flood after this many judged responses more. */
