@@ -7,7 +7,8 @@ import { setImmediate as pause } from 'node:timers/promises'
 import { crc32 } from 'node:zlib'
 import t, { type Test } from 'tap'
 import { type StoredEntry } from '../../src/cache/entry-codec.js'
-import { openDiskTier, type TestDiskTier } from '../support/disk-tier.js'
+import { type EntrySelector } from '../../src/cache/tier.js'
+import { getInTime, openDiskTier, type TestDiskTier } from '../support/disk-tier.js'
 import { storedEntryOf } from '../support/redis-tier.js'
 import { until } from '../support/until.js'
 
@@ -26,10 +27,14 @@ async function put (disk: TestDiskTier, ...entries: StoredEntry[]): Promise<void
   await disk.evictor.waitUntilIdle()
 }
 
-async function found ({ tier }: TestDiskTier, key: string): Promise<string | undefined> {
-  return (await tier.get({ by: 'key', keys: { value: key, text: key, intervalFamily: undefined } }))?.stored.body
-    .toString()
-}
+const byKey = (key: string): EntrySelector => ({
+  by: 'key',
+  keys: { value: key, text: key, intervalFamily: undefined }
+})
+const found = async (disk: TestDiskTier, key: string): Promise<string | undefined> =>
+  (await getInTime(disk, byKey(key)))?.stored.body.toString()
+/** Operations that failed, without reads that a busy machine was too slow for. */
+const failures = ({ counts }: TestDiskTier): string[] => counts.failed.filter(operation => operation !== 'read')
 
 /** Invalidates an entry by its key. */
 const purge = async ({ tier }: TestDiskTier, key: string): Promise<boolean> =>
@@ -47,7 +52,7 @@ t.test('a link or a folder in place of a file is a miss, a file of another relea
   other.writeUInt32BE(crc32(other.subarray(8), 2), 4)
   await writeFile(c, other)
   t.same(await Promise.all(['a', 'b', 'c'].map(async key => await found(disk, key))), [undefined, undefined, undefined])
-  t.same([disk.counts.corrupt, disk.counts.failed], [2, ['remove']])
+  t.same([disk.counts.corrupt, failures(disk)], [2, ['remove']])
   await put(disk, storedEntryOf('c', 'y'))
   t.equal(await found(disk, 'c'), 'y')
 })
@@ -60,7 +65,7 @@ t.test('what cannot be written fails at once, is counted and leaves nothing behi
   await mkdir(join(disk.path, 'entries', 'space'))
   await writeFile(dirname(dirname(disk.files.pathOf('space', 'a'))), 'no folder')
   await t.rejects(disk.files.write('space', 'a', Buffer.from('x')), { code: 'ENOTDIR' })
-  t.same(disk.counts.failed, ['write', 'write'])
+  t.same(failures(disk), ['write', 'write'])
   t.same(await readdir(join(disk.path, 'tmp')), [])
 })
 
@@ -87,7 +92,7 @@ t.test('a write succeeds though its new folder is removed before it, as eviction
   }
   over.abort()
   await removing
-  t.same(disk.counts.failed, [])
+  t.same(failures(disk), [])
   t.ok(most > twoFolders, 'a folder was removed, and each new one is counted')
 })
 
@@ -101,10 +106,11 @@ t.test('a clock that jumps expires what has a lifetime, and nothing else', async
   }
 })
 
+const family = '4.1 json blocks'
+const blockOf = (height: number, first: bigint): StoredEntry =>
+  storedEntryOf(`${family} ${height}`, `${height}`, { validity: { family, first, last: first } })
+
 t.test('an index with too many records forgets the oldest, whose blocks are then misses', async t => {
-  const family = '4.1 json blocks'
-  const blockOf = (height: number, first: bigint): StoredEntry =>
-    storedEntryOf(`${family} ${height}`, `${height}`, { validity: { family, first, last: first } })
   const disk = await opened(t, blockOf(1, 10n))
   const index = disk.files.pathOf('space', `index versions ${family} 0`)
   const oldest = await readFile(index)
@@ -113,9 +119,9 @@ t.test('an index with too many records forgets the oldest, whose blocks are then
   await writeFile(index, Buffer.concat([oldest, ...Array<Buffer>(2047).fill(newer)]))
   await put(disk, blockOf(3, 30n))
   t.ok((await readFile(index)).length < 1100 * oldest.length)
-  const found = async (version: bigint): Promise<string | undefined> =>
-    (await disk.tier.get({ by: 'version', family, version }))?.stored.body.toString()
-  t.same([await found(10n), await found(20n), await found(30n)], [undefined, '2', '3'])
+  const bodyAt = async (version: bigint): Promise<string | undefined> =>
+    (await getInTime(disk, { by: 'version', family, version }))?.stored.body.toString()
+  t.same([await bodyAt(10n), await bodyAt(20n), await bodyAt(30n)], [undefined, '2', '3'])
 })
 
 t.test('the least recently used entries leave, and the size on the disk stays within the room', async t => {
@@ -123,6 +129,7 @@ t.test('the least recently used entries leave, and the size on the disk stays wi
   const disk = await openDiskTier(t, path, 6_000_000)
   const used = async (): Promise<unknown> => await Promise.all([found(disk, 'hot-0'), found(disk, 'hot-1')])
   await put(disk, storedEntryOf('hot-0', 'x'), storedEntryOf('hot-1', 'x'))
+  await put(disk, ...Array.from({ length: 8 }, (_, at) => blockOf(at, BigInt(at * 5000))))
   for (let at = 0; at < 700; at += 20) {
     await put(disk, ...Array.from({ length: 20 }, (_, nth) => storedEntryOf(`cold-${at + nth}`, randomBytes(9000))))
     await used()
@@ -173,7 +180,7 @@ t.test('each entry counts once, and what is no entry or cannot be listed harms n
   await writeFile(join(space, 'f', 'ff', `${'0'.repeat(37)}.index`), 'x')
   await symlink('loop', join(space, 'f', 'ff', '1'.repeat(37)))
   await disk.evictor.count()
-  t.same([disk.evictor.entries, disk.counts.failed], [1, []])
+  t.same([disk.evictor.entries, failures(disk)], [1, []])
   t.notOk((await readdir(join(space, 'e'))).includes('ee'), 'empty: removed')
   await disk.evictor.close()
   await disk.evictor.count()
@@ -181,7 +188,7 @@ t.test('each entry counts once, and what is no entry or cannot be listed harms n
   await rm(entries, { recursive: true })
   await writeFile(entries, 'no folder')
   await disk.evictor.count()
-  t.same(disk.counts.failed, ['scan'])
+  t.same(failures(disk), ['scan'])
 })
 
 const skip = process.getuid?.() === 0 ? false : 'only root may mount a file system'
@@ -272,19 +279,20 @@ t.test('what waits longer than a second or has no room is dropped and counted', 
 
 t.test('a disk that hangs or has too many reads costs one time limit, then misses at once', async t => {
   const disk = await opened(t, storedEntryOf('a', 'x'))
+  const foundAtOnce = async (): Promise<unknown> => await disk.tier.get(byKey('a'))
   const isBack = async (): Promise<void> => {
     await until(async () => await found(disk, 'a') === 'x', 'the entry is read from disk again')
   }
-  const all = await Promise.all(Array.from({ length: 700 }, async () => await found(disk, 'a')))
+  const all = await Promise.all(Array.from({ length: 700 }, foundAtOnce))
   t.ok(all.includes(undefined) && disk.counts.failed.includes('read'), 'reads beyond the limit are misses')
   await isBack()
   // Opening a pipe without a writer takes until there is one, and holds one of the four threads for files.
   const pipe = join(disk.path, 'pipe')
   execFileSync('mkfifo', [pipe])
   const pipes = Array.from({ length: 4 }, async () => await open(pipe, 'r'))
-  t.equal(await found(disk, 'a'), undefined)
+  t.equal(await foundAtOnce(), undefined)
   const began = performance.now()
-  t.equal(await found(disk, 'a'), undefined)
+  t.equal(await foundAtOnce(), undefined)
   t.ok(performance.now() - began < 200, 'no second time limit')
   t.match(disk.tier.status, { state: 'down' })
   t.match(disk.tier.warnings, [/reads time out/])

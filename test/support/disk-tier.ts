@@ -1,5 +1,6 @@
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setImmediate as pause } from 'node:timers/promises'
 import { type Test } from 'tap'
 import { DiskFiles, type DiskOperation } from '../../src/cache/disk-files.js'
 import { DiskEvictor } from '../../src/cache/disk-evictor.js'
@@ -10,6 +11,7 @@ import { cacheStatusHeader } from './cache-status.js'
 import { sendRequest } from './client.js'
 import { until } from './until.js'
 import { type ConfigChange, type TestVarve, varveAt } from './varve.js'
+import { type EntrySelector, type FoundEntry } from '../../src/cache/tier.js'
 
 /** A disk tier on its own, with a record of its work. */
 export interface TestDiskTier {
@@ -143,4 +145,18 @@ export async function refusal (t: Test, url: string, folder: string): Promise<st
   const [text, start] = [command.err(), `varve: cache.disk.path ${folder} cannot be used: `]
   t.ok(text.startsWith(start) && text.indexOf('\n') === text.length - 1, text)
   return text.slice(start.length).trim()
+}
+
+/** Looks up an entry, again if a busy machine was too slow for the time limit of reads. */
+export async function getInTime (
+  { tier, counts }: TestDiskTier,
+  selector: EntrySelector
+): Promise<FoundEntry | undefined> {
+  const failedReads = (): number => counts.failed.filter(operation => operation === 'read').length
+  for (;;) {
+    const before = failedReads()
+    const found = await tier.get(selector)
+    if (found !== undefined || failedReads() === before) return found
+    await pause()
+  }
 }

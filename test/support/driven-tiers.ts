@@ -6,7 +6,7 @@ import { type Invalidation } from '../../src/cache/invalidation.js'
 import { MemoryTier } from '../../src/cache/memory-tier.js'
 import { type StoredEntry } from '../../src/cache/entry-codec.js'
 import { type EntrySelector, type TierName } from '../../src/cache/tier.js'
-import { openDiskTier } from './disk-tier.js'
+import { getInTime, openDiskTier } from './disk-tier.js'
 import { startRedis } from './redis-server.js'
 import { openRedisTier } from './redis-tier.js'
 import { testFolder } from './test-folder.js'
@@ -139,7 +139,8 @@ export async function openDisk (t: Test, roomBytes: number): Promise<DrivenTier>
     }
   })
   const open = async (): Promise<DrivenTier> => {
-    const { tier, evictor, counts } = await openDiskTier(t, path, roomBytes)
+    const disk = await openDiskTier(t, path, roomBytes)
+    const { tier, evictor, counts } = disk
     return {
       name: tier.name,
       put: (stored, ttlMs) => {
@@ -149,7 +150,7 @@ export async function openDisk (t: Test, roomBytes: number): Promise<DrivenTier>
         await tier.waitUntilIdle()
         await evictor.waitUntilIdle()
       },
-      get: async selector => (await tier.get(selector))?.stored,
+      get: async selector => (await getInTime(disk, selector))?.stored,
       invalidate: async what => await tier.invalidate(what),
       close: async () => {
         await tier.close()
