@@ -1,48 +1,40 @@
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { type Sandbox, startSandbox } from '#sandbox'
-import { cacheStatusHeader } from '../support/cache-status.js'
+import { type Sandbox } from '#sandbox'
+import { memoryHitStatus } from '../support/cache-status.js'
 import { sendRequest } from '../support/client.js'
+import { diskHit, startAt as startOn, startNode, statusOf, store, token } from '../support/disk-tier.js'
 import { until } from '../support/until.js'
-import { type TestVarve, allPidsOf, quietConfig, token, varveAt } from '../support/varve.js'
+import { type TestVarve } from '../support/varve.js'
+import { allPidsOf } from '../support/varve.js'
 import { testFolder } from '../support/test-folder.js'
 
 const workers = 2
-const diskHit = 'varve; hit; detail=disk'
-const memoryHit = 'varve; hit; detail=memory'
+const modulesAt = (version: number): string => `/v1/accounts/0x1/modules?ledger_version=${version}`
+const startAt = async (t: Test, node: Sandbox, path: string): Promise<TestVarve> =>
+  await startOn(t, node.url, path, { workers, log: { level: 'silent' } })
 
 async function started (t: Test, path: string): Promise<{ node: Sandbox, varve: TestVarve }> {
-  const node = await startSandbox({ blockMs: 0 })
-  t.teardown(async () => {
-    await node.close()
-  })
+  const node = await startNode(t)
   const varve = await startAt(t, node, path)
   node.requests.reset()
   return { node, varve }
 }
 
-async function startAt (t: Test, node: Sandbox, path: string): Promise<TestVarve> {
-  return await varveAt(t, node.url, { ...quietConfig, workers, cache: { disk: { path, maxGb: 0.1 } } })
-}
-
-const modulesAt = (version: number): string => `/v1/accounts/0x1/modules?ledger_version=${version}`
-
-async function statusOf (varve: TestVarve, target: string): Promise<string> {
-  return String((await varve.get(target)).headers[cacheStatusHeader])
-}
-
-/** Reads until the entry is on the disk; returns how the first response came about. */
-async function stored (varve: TestVarve, target: string): Promise<string> {
-  const written = async (): Promise<number> => await varve.metric('varve_cache_writes_total{tier="disk"}') ?? 0
-  const before = await written()
-  const first = await statusOf(varve, target)
-  await until(async () => await written() > before, `${target} is on the disk`)
-  return first
+/** Expects reads to be fetched from the upstream, and waits until they are on the disk. */
+async function fetchAndStore (
+  t: Test,
+  { node, varve }: { node: Sandbox, varve: TestVarve },
+  target: string
+): Promise<void> {
+  const before = node.requests.countFor('account_modules')
+  await store(varve, [target])
+  t.equal(node.requests.countFor('account_modules'), before + 1)
 }
 
 /** Reads on new connections, which the workers take in turn, until each worker has had some. */
-async function statusesOf (varve: TestVarve, target: string): Promise<string[]> {
+async function statusesOf (varve: TestVarve, target: string): Promise<unknown[]> {
   const seen = []
   for (let nth = 0; nth < 2 * workers + 1; nth++) seen.push(await statusOf(varve, target))
   return seen
@@ -62,26 +54,26 @@ t.test('workers share a folder: each hits what the other wrote, and a purge reac
   const { node, varve } = await started(t, path)
   const targets = [1500, 1501, 1502, 1503].map(modulesAt)
   for (const target of targets) {
-    t.match(await stored(varve, target), /fwd=uri-miss/)
+    await fetchAndStore(t, { node, varve }, target)
     const seen = await statusesOf(varve, target)
     t.equal(seen.filter(status => status === diskHit).length, 1, 'the worker that did not write it reads it once')
-    t.equal(seen.filter(status => status === memoryHit).length, seen.length - 1)
+    t.equal(seen.filter(status => status === memoryHitStatus).length, seen.length - 1)
   }
   t.equal(node.requests.countFor('account_modules'), targets.length, 'the upstream was asked once for each')
   t.equal(await varve.metric('varve_cache_entries{tier="disk"}'), targets.length, 'no worker counts an entry again')
 
   const [target = '', ...others] = targets
   t.equal(await purge(varve, { method: 'GET', url: target }), 200)
-  t.match(await stored(varve, target), /fwd=uri-miss/)
+  await fetchAndStore(t, { node, varve }, target)
   const seen = await statusesOf(varve, target)
   t.equal(seen.filter(status => status === diskHit).length, 1, 'the other worker had lost its copy in memory too')
-  for (const other of others) t.equal(await statusOf(varve, other), memoryHit)
+  for (const other of others) t.equal(await statusOf(varve, other), memoryHitStatus)
 
   t.equal(await purge(varve, { all: true }), 200)
   t.equal(await varve.metric('varve_chain_info{chain_id="4",generation="2"}'), 1, 'all name one generation')
   t.equal(await varve.metric('varve_chain_info{chain_id="4",generation="1"}'), undefined)
   for (const each of targets) {
-    t.match(await stored(varve, each), /fwd=uri-miss/)
+    await fetchAndStore(t, { node, varve }, each)
     t.ok((await statusesOf(varve, each)).includes(diskHit))
   }
   await t.rejects(startAt(t, node, path), /cache\.disk\.path .* cannot be used: another varve \(process \d+\) uses it/)
