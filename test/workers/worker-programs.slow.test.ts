@@ -25,11 +25,15 @@ t.test(
       /"url":"([^"]+)","adminUrl":"([^"]+)","workers":2,"msg":"listening"/
     )
     t.equal(varve.log().filter(({ msg }) => msg === 'listening').length, 1)
-    const pids = async (): Promise<number[]> =>
-      (JSON.parse((await sendRequest(adminUrl, '/status.json')).body) as { workers: Array<{ pid: number }> }).workers
-        .map((
-          { pid }
-        ) => pid)
+    // Waits, because a worker that misses the deadline for its report is left out.
+    const pids = async (): Promise<number[]> => {
+      let found: Array<{ pid: number }> = []
+      await until(async () => {
+        found = (JSON.parse((await sendRequest(adminUrl, '/status.json')).body) as { workers: typeof found }).workers
+        return found.length === 2
+      }, 'both workers respond')
+      return found.map(({ pid }) => pid)
+    }
     const before = await pids()
     writeFileSync(file, `${text}colour: red\n`)
     varve.child.kill('SIGHUP')
