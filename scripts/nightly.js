@@ -15,15 +15,9 @@ const parts = {
   image: { files: () => [slow('image')], minutes: 3, env: () => ({}) },
   transfers: { files: () => [slow('http/slow-link')], minutes: 5, env: () => ({}) },
   release: { files: () => [slow('release')], minutes: 3, env: () => ({}) },
-  // Two tests share the time.
-  simulation: {
-    files: () => [slow('simulation')],
-    minutes: 10,
-    env: ({ minutes }) => ({ RUNS_FACTOR: `${minutes / 2}` })
-  },
   fuzz: {
     files: () => [slow('fuzz')],
-    minutes: 10,
+    minutes: 20,
     env: ({ minutes, requests }) => ({
       FUZZ_MINUTES: `${minutes}`,
       ...(requests !== undefined && { FUZZ_REQUESTS: requests })

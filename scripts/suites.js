@@ -18,7 +18,7 @@ const replicas = [
 ]
 
 /** Files that take a core each and excuse the time in which the machine stood still, so they run beside each other. */
-const saturating = slow('', 'soak', 'simulation')
+const saturating = slow('', 'soak', 'fuzz')
 
 /** Files that measure time and compute, so they run one at a time, beside no other but those that measure waits. */
 const alone = slow('', 'upstreams/hedging', 'http/blocked-loop', 'http/overload')
@@ -64,8 +64,7 @@ const longest = [
     'http/status-page',
     'app/process-faults',
     'bench',
-    'prometheus',
-    'fuzz'
+    'prometheus'
   ),
   ...named(
     'deceptive/false-responses',

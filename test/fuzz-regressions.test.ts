@@ -1,9 +1,10 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { type FuzzCase } from './support/fuzz/fuzz-case.js'
-import { type RedisProcess, startRedis } from './support/redis-server.js'
-import { failureOf } from './support/fuzz/shrink-case.js'
+import { type FuzzCase } from './support/model/fuzz-case.js'
+import { type RedisProcess } from './support/redis-server.js'
+import { startRedis } from './support/redis-server.js'
+import { failureOf } from './support/model/fuzz.js'
 
 // Cases that random requests found, one per line; `npm run fuzz` prints such a line for a wrong response.
 const lines = readFileSync(join(import.meta.dirname, 'cases', 'shrunk.jsonl'), 'utf8').split('\n').filter(line =>

@@ -1,9 +1,6 @@
 import { transactionHash } from '../../../sandbox/transactions.js'
 import { type SeededRandom } from './seeded-random.js'
 import { type Era } from './chain.js'
-import { expectedResponse } from './oracle.js'
-import { pin, splitPinnedCursor } from './pinned-cursors.js'
-import { plainRequest } from './render-request.js'
 import {
   type ReadKind,
   type ReadSpec,
@@ -14,26 +11,20 @@ import {
   views,
   wrongKey
 } from './read-spec.js'
+import { pin, splitPinnedCursor } from './request.js'
 
 /** Facts from which reads are drawn. */
 export interface ReadSource {
   readonly era: Era
   /** Window of each upstream. */
   readonly windows: ReadonlyArray<{ readonly oldest: bigint, readonly head: bigint }>
-  /** Draws reads that nodes reject too, and versions that no node can have. */
-  readonly isWild?: boolean
-  /** Share of reads of state that name no version. */
-  readonly latestShare?: number | undefined
   /** Cursors of earlier responses. */
-  readonly cursors?: readonly string[]
+  readonly cursors: readonly string[]
   /** Heads at earlier times, the latest last. */
-  readonly heads?: readonly bigint[]
+  readonly heads: readonly bigint[]
 }
 
-type Weights = Partial<Record<ReadKind, number>>
-
-const tame: Weights = { table: 30, modules: 30, block: 30, events: 20, gas: 10, info: 10, nonsense: 2 }
-const wild: Weights = {
+const weights: Partial<Record<ReadKind, number>> = {
   table: 7,
   modules: 8,
   events: 8,
@@ -54,12 +45,6 @@ const paths = [
   '/v1/accounts/0x1/transactions',
   '/v1/transactions?start=5'
 ] as const
-const nonsense = [
-  '/v1/accounts/0Xzz/modules',
-  '/v1/blocks/by_version/-1',
-  '/v1/accounts/0x1/modules?ledger_version=1.5',
-  '/v1/blocks/by_version/7?with_transactions=True'
-] as const
 // Versions at which the modules of cafe change, counted from the start of the chain.
 const moduleChanges = [399, 400, 799, 800, 899, 900, 901, 1200] as const
 const wildNumbers = [
@@ -73,21 +58,20 @@ const wildNumbers = [
   18446744073709551615n,
   18446744073709551616n
 ] as const
-const usualLatestShare = 0.12
-const freshKeyShare = 0.4
+const latestShare = 0.2
 // Avoids longer blocks, which take more time to print than to judge.
 const longBlock = 200
 const noCursor = '00'
 
 /** Draws a new read. */
 export function drawRead (chance: SeededRandom, source: ReadSource): ReadSpec {
-  const { era, isWild = false, latestShare = usualLatestShare } = source
-  const kind = drawKind(chance, isWild ? wild : tame)
+  const { era } = source
+  const kind = drawKind(chance)
   const form = chance.happens(0.2) ? 'bcs' : 'json'
   const version = (): bigint | undefined => chance.happens(latestShare) ? undefined : drawVersion(chance, source)
   switch (kind) {
     case 'table':
-      return { kind, form, ...drawTableItem(chance, isWild), version: version() }
+      return { kind, form, ...drawTableItem(chance), version: version() }
     case 'modules':
       return drawModules(chance, source, version())
     case 'block': {
@@ -95,7 +79,7 @@ export function drawRead (chance: SeededRandom, source: ReadSource): ReadSpec {
       return { kind, form, version: at, transactions: isInLongBlock(era, at) ? undefined : drawTransactions(chance) }
     }
     case 'events':
-      return { kind, form, ...drawPage(chance, era, isWild) }
+      return { kind, form, ...drawPage(chance, era) }
     case 'state':
       return { kind, form, account: drawAccount(chance), of: chance.integerBelow(states.length), version: version() }
     case 'view':
@@ -118,22 +102,17 @@ export function drawRead (chance: SeededRandom, source: ReadSource): ReadSpec {
       return { kind, form, start: version(), limit: chance.pick([undefined, 1, 2, 3, 25]) }
     case 'path':
       return { kind, form, target: chance.pick(paths) }
-    case 'nonsense':
-      return { kind, form, target: chance.pick(nonsense) }
-    case 'gas':
-    case 'info':
-      return { kind, form }
   }
 }
 
-function drawKind (chance: SeededRandom, weights: Weights): ReadKind {
+function drawKind (chance: SeededRandom): ReadKind {
   const all = Object.entries(weights) as Array<[ReadKind, number]>
   let draw = chance.next() * all.reduce((sum, [, weight]) => sum + weight, 0)
-  return (all.find(([, weight]) => (draw -= weight) < 0) ?? all[0] ?? ['info'])[0]
+  return (all.find(([, weight]) => (draw -= weight) < 0) ?? all[0] ?? ['table'])[0]
 }
 
 /** Draws versions all over an upstream's window, at its edges and those of blocks, below and above it. */
-function drawVersion (chance: SeededRandom, { windows, era: { archive }, isWild = false }: ReadSource): bigint {
+function drawVersion (chance: SeededRandom, { windows, era: { archive } }: ReadSource): bigint {
   const { startVersion } = archive
   const [first] = windows
   if (first === undefined) return startVersion
@@ -153,47 +132,39 @@ function drawVersion (chance: SeededRandom, { windows, era: { archive }, isWild 
   if (draw < 0.88) return near(oldest, -3, 6)
   if (draw < 0.92) return startVersion + BigInt(chance.pick(moduleChanges))
   if (draw < 0.96) return startVersion + BigInt(chance.integerBelow(Number(oldest - startVersion) + 1))
-  return isWild ? chance.pick(wildNumbers) : archive.head.version + BigInt(chance.integerBetween(1, 100_000))
+  return chance.pick(wildNumbers)
 }
 
 /** Draws a key, sometimes one of no table, whose not-found quotes the client's text. */
 function drawTableItem (
-  chance: SeededRandom,
-  isWild: boolean
+  chance: SeededRandom
 ): Pick<ReadSpec & { kind: 'table' }, 'handle' | 'keyType' | 'keys' | 'valueType'> {
   const number = String(chance.happens(0.5) ? chance.integerBelow(10) : chance.integerBetween(100, 140))
   const fresh = { type: 'u64', texts: [`"${number}"`, `"00${number}"`] }
-  const { type, texts } = isWild && chance.happens(0.05)
+  const { type, texts } = chance.happens(0.05)
     ? wrongKey
-    : chance.happens(isWild ? 0.1 : freshKeyShare)
+    : chance.happens(0.1)
     ? fresh
     : chance.pick(tableKeys)
   return {
-    handle: chance.pick(isWild ? ['5eed', '5eed', '5eed', '5eed', '42'] : ['5eed', '42']),
+    handle: chance.pick(['5eed', '5eed', '5eed', '5eed', '42']),
     keyType: type,
     keys: texts,
-    valueType: isWild ? chance.pick(valueTypes) : chance.pick(['u64', 'address'])
+    valueType: chance.pick(valueTypes)
   }
 }
 
-/** Draws a page of modules, sometimes a later one, and in a wild run with forged cursors. */
+/** Draws a page of modules, sometimes a later one with a known or forged cursor. */
 function drawModules (chance: SeededRandom, source: ReadSource, version: bigint | undefined): ReadSpec {
-  const { era, isWild = false } = source
   const first = {
     kind: 'modules',
     form: chance.happens(0.2) ? 'bcs' : 'json',
-    account: isWild ? drawAccount(chance) : chance.pick(['1', '42', 'cafe', 'abc']),
-    limit: chance.happens(isWild ? 0.75 : 0.8)
-      ? chance.pick(isWild ? [1, 1, 2, 2, 3, 3, 10, 10, 65535, 0, 65536] : [1, 2, 3, 4, 5])
-      : undefined,
+    account: drawAccount(chance),
+    limit: chance.happens(0.75) ? chance.pick([1, 1, 2, 2, 3, 3, 10, 10, 65535, 0, 65536]) : undefined,
     cursor: undefined,
-    version: isWild && chance.happens(0.35) ? undefined : version
+    version: chance.happens(0.35) ? undefined : version
   } as const
-  if (chance.happens(0.6)) return first
-  if (isWild) return continued(first, chance, source)
-  if (first.limit === undefined || (first.version ?? 0n) > era.archive.head.version) return first
-  const page = expectedResponse(era, plainRequest(first), { height: era.archive.height })
-  return { ...first, cursor: page.headers.find(([name]) => name === 'x-aptos-cursor')?.[1] }
+  return chance.happens(0.6) ? first : continued(first, chance, source)
 }
 
 /** Returns a later page of modules, by a recent cursor or a forged one. */
@@ -202,7 +173,7 @@ export function continued (
   chance: SeededRandom,
   source: ReadSource
 ): ReadSpec {
-  const { cursors = [] } = source
+  const { cursors } = source
   const cursor = cursors[cursors.length - 1 - chance.integerBelow(Math.min(4, cursors.length))] ?? noCursor
   const isForged = read.version === undefined && chance.happens(0.2)
   return {
@@ -215,16 +186,15 @@ export function continued (
 
 function drawPage (
   chance: SeededRandom,
-  { archive }: Era,
-  isWild: boolean
+  { archive }: Era
 ): { stream: StreamName, start: number | undefined, limit: number | undefined } {
-  const stream = isWild && chance.happens(0.1)
+  const stream = chance.happens(0.1)
     ? chance.pick<StreamName>(['wrong type', 'wrong field'])
     : chance.pick<StreamName>(['blocks', 'blocks', 'blocks', 'deposits', 'deposits', 'epochs', 'nothing'])
-  const limit = chance.happens(0.8) ? chance.integerBetween(1, isWild ? 12 : 30) : undefined
+  const limit = chance.happens(0.8) ? chance.integerBetween(1, 12) : undefined
   if (chance.happens(0.15)) return { stream, start: undefined, limit }
-  if (isWild && chance.happens(0.5)) return { stream, start: chance.integerBelow(121), limit }
-  const blocksBack = chance.happens(isWild ? 0.3 : 0.7) ? chance.integerBelow(200) : chance.integerBelow(12)
+  if (chance.happens(0.5)) return { stream, start: chance.integerBelow(121), limit }
+  const blocksBack = chance.happens(0.3) ? chance.integerBelow(200) : chance.integerBelow(12)
   const every = stream === 'deposits' || stream === 'wrong type' ? 3 : stream === 'epochs' ? 200 : 1
   return {
     stream,
@@ -242,4 +212,86 @@ function isInLongBlock ({ archive }: Era, version: bigint): boolean {
   if (version < archive.startVersion || version > archive.head.version) return false
   const { firstVersion, lastVersion } = archive.blockOf(version)
   return lastVersion - firstVersion > longBlock
+}
+
+/** Returns a read with one difference, which a cache must not confuse. */
+export function neighbouringRead (read: ReadSpec, chance: SeededRandom, source: ReadSource): ReadSpec {
+  const by = chance.pick([-1, 1, -2, 2, chance.integerBetween(-6, 6)])
+  const moved = (number: bigint): bigint => number + BigInt(by) < 0n ? 0n : number + BigInt(by)
+  const movedVersion = (version: bigint | undefined): bigint | undefined =>
+    version === undefined ? version : moved(version)
+  switch (read.kind) {
+    case 'table':
+    case 'modules':
+      return neighbourOfState(read, chance, source, by)
+    case 'events':
+      return chance.happens(0.6)
+        ? chance.pick([
+          { ...read, start: undefined },
+          { ...read, limit: read.limit === undefined ? 9 : undefined },
+          { ...read, stream: read.stream === 'deposits' ? 'wrong type' : 'deposits' }
+        ])
+        : { ...read, start: read.start === undefined ? undefined : Math.max(0, read.start + by) }
+    case 'block':
+      return chance.happens(0.5)
+        ? { ...read, transactions: read.transactions === 'true' ? undefined : 'true' }
+        : { ...read, version: moved(read.version), transactions: undefined }
+    case 'state':
+    case 'view':
+      return chance.pick([
+        { ...read, version: lately(chance, source) },
+        { ...read, version: movedVersion(read.version) },
+        { ...read, of: chance.integerBelow(read.kind === 'state' ? states.length : views.length) }
+      ])
+    case 'height':
+      return chance.happens(0.5)
+        ? { ...read, height: moved(read.height) }
+        : { ...read, transactions: read.transactions === 'true' ? undefined : 'true' }
+    case 'transaction':
+      return { ...read, version: moved(read.version), hash: undefined }
+    case 'list':
+      return chance.happens(0.5)
+        ? { ...read, start: movedVersion(read.start) }
+        : { ...read, limit: read.limit === undefined ? 2 : undefined }
+    case 'path':
+      return read
+  }
+}
+
+function neighbourOfState (
+  read: ReadSpec & { readonly kind: 'table' | 'modules' },
+  chance: SeededRandom,
+  source: ReadSource,
+  by: number
+): ReadSpec {
+  if (chance.happens(0.3)) return { ...read, version: chance.happens(0.7) ? lately(chance, source) : undefined }
+  if (chance.happens(0.25) && read.version !== undefined && read.version + BigInt(by) >= 0n) {
+    return { ...read, version: read.version + BigInt(by) }
+  }
+  if (read.kind === 'table') {
+    return chance.pick([
+      { ...read, valueType: chance.pick(['0x42::game::Cell', '0x42::game::cell']) },
+      { ...read, valueType: chance.pick(valueTypes) },
+      { ...read, handle: read.handle === '42' ? '5eed' : '42' },
+      // The same text of another type is another key.
+      { ...read, keyType: read.keyType === 'u64' ? 'u128' : read.keyType === 'u8' ? 'u16' : 'address' }
+    ])
+  }
+  const pinned = splitPinnedCursor(read.cursor ?? '')
+  if (pinned !== undefined && chance.happens(0.5)) {
+    return { ...read, cursor: pin(pinned.version + BigInt(by) < 0n ? 0n : pinned.version + BigInt(by), pinned.own) }
+  }
+  return chance.pick([
+    { ...read, limit: read.limit === undefined ? 2 : read.limit + 1 },
+    { ...read, limit: read.limit === 1 ? 2 : 1 },
+    { ...read, limit: undefined },
+    { ...read, cursor: undefined },
+    { ...read, account: read.account === 'cafe' ? '42' : 'cafe' }
+  ])
+}
+
+/** Returns the version of a recent latest read, or its neighbour. */
+function lately (chance: SeededRandom, { heads, era }: ReadSource): bigint {
+  const head = heads[heads.length - 1 - chance.integerBelow(2)] ?? era.archive.head.version
+  return head + BigInt(chance.integerBetween(-1, 1))
 }

@@ -31,9 +31,8 @@ export type ReadSpec =
     | { readonly kind: 'height', readonly height: bigint, readonly transactions: 'true' | 'false' | undefined }
     | { readonly kind: 'transaction', readonly version: bigint, readonly hash: string | undefined }
     | { readonly kind: 'list', readonly start: bigint | undefined, readonly limit: number | undefined }
-    | { readonly kind: 'gas' | 'info' }
-    /** Any other target; `nonsense` is rejected. */
-    | { readonly kind: 'path' | 'nonsense', readonly target: string }
+    /** Any other target. */
+    | { readonly kind: 'path', readonly target: string }
   )
 
 /** Kind of a read. */
@@ -41,16 +40,6 @@ export type ReadKind = ReadSpec['kind']
 
 /** Event stream of the embedded node; the last two do not exist. */
 export type StreamName = 'blocks' | 'epochs' | 'deposits' | 'nothing' | 'wrong type' | 'wrong field'
-
-/** Version that a read names. */
-export function versionOf (read: ReadSpec): bigint | undefined {
-  return 'version' in read ? read.version : undefined
-}
-
-/** True for a read of state at the newest version. */
-export function isLatestState (read: ReadSpec): read is Extract<ReadSpec, { readonly kind: 'table' | 'modules' }> {
-  return (read.kind === 'table' || read.kind === 'modules') && read.version === undefined
-}
 
 /** Account, handle and field of each event stream. */
 export const streams: Readonly<Record<StreamName, readonly [account: string, handle: string, field: string]>> = {

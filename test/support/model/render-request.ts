@@ -27,18 +27,18 @@ const plainStyle: RequestStyle = {
   isHead: false
 }
 
-/** Draws a style; some of a wild one only `HEAD` requests have, or are rejected in a query. */
-export function drawStyle (chance: SeededRandom, isWild = false): RequestStyle {
+/** Draws a style; some are rejected in a query. */
+export function drawStyle (chance: SeededRandom): RequestStyle {
   return chance.happens(0.4) ? plainStyle : {
     address: chance.integerBelow(7),
-    integer: chance.integerBelow(isWild ? 7 : 6),
+    integer: chance.integerBelow(7),
     tag: chance.integerBelow(7),
     escape: chance.integerBelow(4),
     query: chance.integerBelow(7),
     accept: chance.integerBelow(6),
     json: chance.integerBelow(6),
     key: chance.integerBelow(4),
-    isHead: isWild && chance.happens(1 / 13)
+    isHead: chance.happens(1 / 13)
   }
 }
 
@@ -227,12 +227,7 @@ export function renderRequest (plain: ReadSpec, how: RequestStyle): ModelRequest
       return get(
         `/v1/transactions${queryOf([['start', integer(plain.start)], ['limit', integer(plain.limit)]], how.query)}`
       )
-    case 'gas':
-      return get('/v1/estimate_gas_price')
-    case 'info':
-      return get('/v1/info')
     case 'path':
-    case 'nonsense':
       return get(plain.target)
   }
 }

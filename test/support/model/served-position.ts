@@ -1,4 +1,4 @@
-import { type ModelResponse } from './response-difference.js'
+import { type ModelResponse } from './request.js'
 import { type Chain, type Era } from './chain.js'
 
 /** Position on varve's response. */
@@ -17,65 +17,15 @@ export interface ServedFloor {
   readonly versions: readonly bigint[]
 }
 
-// Longer than any micro-cache time.
-const rememberedMs = 5000
-
-/** Furthest served position, now and a while ago, and reads known to be cached. */
+/** Furthest position that a process has served. */
 export class Observations {
-  #versions: readonly bigint[] = []
-  #floors: Array<{ readonly at: number, readonly floor: ServedFloor }> = []
-  readonly #cached = new Set<string>()
-  #isPaused = false
-  #resumedAt = -Infinity
+  floor: ServedFloor = { era: 0, versions: [] }
 
-  get floor (): ServedFloor {
-    return { era: Math.max(0, this.#versions.length - 1), versions: this.#versions }
-  }
-
-  /** Returns the position served by a time. */
-  floorAt (time: number): ServedFloor {
-    return this.#floors.findLast(({ at }) => at <= time)?.floor ?? { era: 0, versions: [] }
-  }
-
-  observe ({ era, version }: ServedPosition): void {
-    if (this.#isPaused || version <= (this.#versions[era.index] ?? -1n)) return
-    this.#versions = Array.from(
-      { length: Math.max(this.#versions.length, era.index + 1) },
-      (_, at) => at === era.index ? version : this.#versions[at] ?? -1n
-    )
-    const now = performance.now()
-    this.#floors.push({ at: now, floor: this.floor })
-    if (this.#floors.length > 1000) this.#floors = this.#floors.filter(({ at }) => at > now - rememberedMs)
-  }
-
-  /** Forgets all lower bounds, and learns no others while other processes replace those that served them. */
-  pause (): void {
-    this.#isPaused = true
-    this.#versions = []
-    this.#floors = []
-  }
-
-  resume (): void {
-    if (this.#isPaused) this.#resumedAt = performance.now()
-    this.#isPaused = false
-  }
-
-  /** True if processes were replaced after a time: connections without a request under way may have been closed. */
-  wasPausedSince (time: number): boolean {
-    return this.#isPaused || this.#resumedAt > time
-  }
-
-  noteCached (name: string): void {
-    this.#cached.add(name)
-  }
-
-  isCached (name: string): boolean {
-    return this.#cached.has(name)
-  }
-
-  /** Expects no cached reads from now on. */
-  dropCached (): void {
-    this.#cached.clear()
+  observe ({ era: { index }, version }: Pick<ServedPosition, 'era' | 'version'>): void {
+    const { era, versions } = this.floor
+    if (version <= (versions[index] ?? -1n)) return
+    const raised = Array.from({ length: Math.max(versions.length, index + 1) }, (_, at) => versions[at] ?? -1n)
+    this.floor = { era: Math.max(era, index), versions: raised.with(index, version) }
   }
 }
 

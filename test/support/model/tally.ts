@@ -1,5 +1,5 @@
 import { ownOutcomeIn } from '../cache-status.js'
-import { type ModelResponse } from './response-difference.js'
+import { type ModelResponse } from './request.js'
 
 // Limits the printed failures of a kind, because more repeat the same.
 const mostOfAKind = 2
@@ -86,10 +86,11 @@ export const diskHit = 'varve; hit; detail=disk'
 /** Cache-Status of a latest read from the cache. */
 export const followedHit = 'varve; hit; detail=followed'
 
+/** Outcome of a request; `rejected` is varve's own response. */
+export type Outcome = 'hit' | 'pruned hit' | 'stored' | 'not cacheable' | 'collapsed' | 'forwarded' | 'rejected'
+
 /** Returns the outcome of a response by its Cache-Status. */
-export function outcomeOf (
-  cacheStatus: string | undefined
-): 'hit' | 'pruned hit' | 'stored' | 'not cacheable' | 'collapsed' | 'forwarded' | 'rejected' | undefined {
+export function outcomeOf (cacheStatus: string | undefined): Outcome | undefined {
   switch (cacheStatus) {
     case 'varve; hit; detail=memory':
     case followedHit:

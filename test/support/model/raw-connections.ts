@@ -1,5 +1,5 @@
 import { connect, type Socket } from 'node:net'
-import { type ModelRequest, rawRequestBytes } from '../model/request.js'
+import { type ModelRequest, rawRequestBytes } from './request.js'
 
 /** A response as it came over the wire; status 0 if the connection closed without one. */
 export interface RawResponse {

@@ -1,5 +1,5 @@
-import { latin1Of, type ModelRequest } from '../model/request.js'
-import { type SeededRandom } from '../model/seeded-random.js'
+import { latin1Of, type ModelRequest } from './request.js'
+import { type SeededRandom } from './seeded-random.js'
 
 const kinds = [
   'path',
@@ -15,69 +15,13 @@ const kinds = [
   'method'
 ] as const
 
+// Texts that parsers treat in different ways, between blanks.
 const insertions = [
-  '0',
-  '1',
-  '9',
-  'a',
-  'F',
-  'x',
-  'X',
-  '+',
-  '-',
-  '_',
-  '.',
-  '..',
-  '/',
-  '//',
-  '?',
-  '??',
-  '&',
-  '=',
-  '#',
-  '%',
-  '%00',
-  '%20',
-  '%2F',
-  '%2f',
-  '%25',
-  '%2B',
-  '%3D',
-  '%26',
-  '%C0',
-  '%c3%a9',
-  '<',
-  '>',
-  '`',
-  ';',
-  ',',
-  ':',
-  '::',
-  '"',
-  '\\',
-  '{',
-  '}',
-  '[',
-  ']',
-  '$',
-  '|',
-  '^',
-  '*',
-  '~',
-  '\u00e9',
-  '\t',
-  'ledger_version=',
-  '&limit=1',
-  '&start=0',
-  '&with_transactions=true',
-  '\u00a0',
-  '\ufeff',
-  '\u0000',
-  '18446744073709551616',
-  '9007199254740993',
-  '0x',
-  'null'
-] as const
+  ...'0 1 9 a F x X + - _ . .. / // ? ?? & = # % < > ` ; , : :: " \\ { } [ ] $ | ^ * ~ 0x null'.split(' '),
+  ...'%00 %20 %2F %2f %25 %2B %3D %26 %C0 %c3%a9 18446744073709551616 9007199254740993'.split(' '),
+  ...'ledger_version= &limit=1 &start=0 &with_transactions=true'.split(' '),
+  ...['\u00e9', '\t', '\u00a0', '\ufeff', '\u0000']
+]
 const types = [
   'application/json',
   'text/plain',

@@ -1,26 +1,40 @@
+import { type Fault, type FaultScope } from '#sandbox'
 import { followModeOf } from '../tail.js'
-import { type Ledger } from '../../../sandbox/ledger.js'
-import { type Era } from '../model/chain.js'
-import { continued, drawRead, type ReadSource } from '../model/draw-read.js'
-import { neighbouringRead } from '../model/neighbouring-read.js'
-import { type ReadSpec } from '../model/read-spec.js'
-import { drawStyle, plainRequest, renderRequest } from '../model/render-request.js'
-import { headerOf, type ModelRequest } from '../model/request.js'
-import { type SeededRandom } from '../model/seeded-random.js'
-import { defaultSetting, type FuzzSetting, type FuzzStep, type LedgerChange, type ReleaseUpgrade } from './fuzz-case.js'
+import { type Chain } from './chain.js'
+import { continued, drawRead, neighbouringRead, type ReadSource } from './draw-read.js'
+import { defaultSetting, type FuzzSetting, type FuzzStep, type PurgedRead, type WorldChange } from './fuzz-case.js'
 import { mutated } from './mutate.js'
 import { type RawResponse } from './raw-connections.js'
+import { type ReadSpec } from './read-spec.js'
+import { drawStyle, plainRequest, renderRequest } from './render-request.js'
+import { headerOf, type ModelRequest } from './request.js'
+import { type SeededRandom } from './seeded-random.js'
+import { type FaultyUpstream } from './upstream.js'
 
 type Requests = Extract<FuzzStep, { requests: unknown }>
 
 const newReads = 3
 const mostRequests = 6
+const failures: readonly [Fault, ...Fault[]] = [
+  { kind: 'reset' },
+  { kind: 'cutShort' },
+  { kind: 'cutShort', chunked: true },
+  { kind: 'garbage' },
+  { kind: 'error', code: 'internal_error' },
+  { kind: 'error', code: 'internal_error', status: 503 },
+  { kind: 'rateLimited', retryAfter: '1' },
+  // Responses of status 200 that cannot be true.
+  { kind: 'html' },
+  { kind: 'panic200' },
+  { kind: 'headers', remove: ['x-aptos-ledger-version'] }
+]
 
 /** Draws the steps of a case: few reads, in many variants, in an order that a cache could confuse. */
 export class StepDraw {
   readonly #chance: SeededRandom
-  readonly #ledger: Ledger
-  readonly #era: Era
+  readonly #chain: Chain
+  readonly #upstreams: readonly FaultyUpstream[]
+  readonly #setting: FuzzSetting
   readonly #reads: ReadSpec[]
   readonly #cursors: string[] = []
   readonly #heads: bigint[] = []
@@ -29,13 +43,14 @@ export class StepDraw {
   #previous: ModelRequest | undefined
   #last: Requests | undefined
 
-  constructor (chance: SeededRandom, ledger: Ledger, era: Era, { pinsPages }: FuzzSetting) {
+  constructor (chance: SeededRandom, chain: Chain, upstreams: readonly FaultyUpstream[], setting: FuzzSetting) {
     this.#chance = chance
-    this.#ledger = ledger
-    this.#era = era
+    this.#chain = chain
+    this.#upstreams = upstreams
+    this.#setting = setting
     this.#reads = Array.from({ length: newReads }, () => drawRead(chance, this.#source))
     // Adds a listing with several pages, which are rare among other reads.
-    if (pinsPages) {
+    if (setting.pinsPages) {
       const [account, limit] = [chance.pick(['cafe', '42', '1']), chance.integerBetween(1, 2)]
       this.#reads.push({ kind: 'modules', form: 'json', account, limit, cursor: undefined, version: undefined })
     }
@@ -43,7 +58,7 @@ export class StepDraw {
 
   /** Draws a step, mostly requests. */
   next (): FuzzStep {
-    const { version } = this.#ledger.head
+    const { version } = this.#chain.current.archive.head
     if (this.#heads.at(-1) !== version) this.#heads.push(version)
     const chance = this.#chance
     const draw = chance.next()
@@ -52,10 +67,11 @@ export class StepDraw {
     if (draw < 0.22 && this.#last !== undefined) {
       return { requests: this.#last.requests, to: 1 - (this.#last.to ?? 0) }
     }
-    if (draw < 0.33) return this.#change()
-    if (draw < 0.35) return { release: 'next' }
+    if (draw < 0.35) return this.#change()
     if (draw < 0.38) return { purge: chance.happens(1 / 3) ? 'all' : this.#purged(), to }
-    const meanwhile = draw < 0.44 ? chance.happens(0.25) ? { release: 'next' } as const : this.#change() : undefined
+    if (draw < 0.42) return this.#operation(to)
+    if (draw < 0.48 && this.#setting.isTroubled) return { settle: true }
+    const meanwhile = chance.happens(0.1) ? this.#change() : undefined
     this.#last = {
       requests: Array.from({ length: chance.integerBetween(1, mostRequests) }, () => this.#request()),
       to,
@@ -75,26 +91,71 @@ export class StepDraw {
   }
 
   get #source (): ReadSource {
-    const { oldest, head } = this.#ledger
+    const { archive } = this.#chain.current
     return {
-      era: this.#era,
-      windows: [{ oldest: oldest.version, head: head.version }],
-      isWild: true,
+      era: this.#chain.current,
+      windows: this.#upstreams.map(({ state: { oldest, height } }) => ({
+        oldest: archive.block(Math.min(oldest, archive.height)).firstVersion,
+        head: archive.position(Math.min(height, archive.height)).version
+      })),
       cursors: this.#cursors,
       heads: this.#heads
     }
   }
 
-  #change (): LedgerChange | ReleaseUpgrade {
+  #change (): WorldChange {
     const chance = this.#chance
+    if (this.#setting.isTroubled && chance.happens(0.6)) return this.#trouble()
     const draw = chance.next()
-    if (draw < 0.66) return { grow: chance.integerBetween(1, 4) }
-    if (draw < 0.88) return { prune: chance.integerBetween(1, 12) }
+    if (draw < 0.6) return { grow: chance.integerBetween(1, 4) }
+    if (draw < 0.8) return { prune: chance.integerBetween(1, 12), ...this.#oneOf() }
     // Prunes most of the history, so that cached versions are below the window.
-    return draw < 0.94 ? { grow: 41 } : { prune: 150 }
+    return draw < 0.86 ? { grow: 41 } : draw < 0.9 ? { prune: 150, ...this.#oneOf() } : { release: 'next' }
   }
 
-  #purged (): Exclude<Extract<FuzzStep, { purge: unknown }>['purge'], 'all'> {
+  /** Picks one of several upstreams, or all of them. */
+  #oneOf (): { upstream?: number } {
+    const count = this.#upstreams.length
+    return count === 1 || this.#chance.happens(0.3) ? {} : { upstream: this.#chance.integerBelow(count) }
+  }
+
+  /** Draws a fault, or the end of one as likely, so that upstreams are rarely all down. */
+  #trouble (): WorldChange {
+    const chance = this.#chance
+    const upstream = chance.integerBelow(this.#upstreams.length)
+    if (this.#upstreams[upstream]?.isTroubled === true && chance.happens(0.7)) return { upstream, happens: 'recover' }
+    const draw = chance.next()
+    if (draw < 0.3) return { upstream, happens: 'kill' }
+    if (draw < 0.34) return { upstream, happens: 'freeze' }
+    if (draw < 0.42) return { upstream, happens: 'stall' }
+    if (draw < 0.54) return { upstream, lag: chance.integerBetween(1, 12) }
+    if (draw < 0.6) return { upstream, happens: 'restore' }
+    if (draw < 0.66) return { upstream, release: 'next' }
+    if (draw < 0.72) {
+      return { reset: chance.happens(0.2) ? chance.integerBetween(5, 40) : -chance.integerBetween(40, 120) }
+    }
+    const fault = chance.pick(failures)
+    return {
+      upstream,
+      fault: {
+        ...fault,
+        ...chance.pick<FaultScope>([{}, { share: 0.5 }, { match: 'account_modules' }, { match: 'block_by_height' }])
+      }
+    }
+  }
+
+  #operation (to: number): FuzzStep {
+    const chance = this.#chance
+    const { isShared, workers } = this.#setting
+    const draw = chance.next()
+    if (isShared && draw < 0.4) return { redis: chance.pick(['flush', 'cut', 'restart']) }
+    if (workers > 1 && draw < 0.6) return { killWorker: true }
+    return draw < 0.7
+      ? { reload: true, to }
+      : { restart: true, to, ...(chance.happens(0.5) && { meanwhile: this.#change() }) }
+  }
+
+  #purged (): PurgedRead {
     const { method, target, body } = plainRequest(this.#read())
     return { method, url: target, ...(body !== undefined && { body }) }
   }
@@ -118,7 +179,7 @@ export class StepDraw {
     const chosen = chance.happens(0.2) ? neighbouringRead(read, chance, this.#source) : read
     const rendered = renderRequest(
       { ...chosen, form: chance.happens(0.25) ? 'bcs' : 'json' },
-      drawStyle(chance, true)
+      drawStyle(chance)
     )
     const draw = chance.next()
     const mutations = draw < 0.7 ? 0 : draw < 0.93 ? 1 : 2
@@ -129,7 +190,7 @@ export class StepDraw {
   }
 
   #withLine (sent: ModelRequest): ModelRequest {
-    const { version } = this.#ledger.head
+    const { version } = this.#chain.current.archive.head
     const tags = [...this.#tags.values()]
     const [name, value] = this.#chance.pick([
       ['if-none-match', this.#tags.get(sent.target)],
@@ -145,9 +206,10 @@ export class StepDraw {
   }
 }
 
-/** Draws options of an upstream, half of them the defaults; those of varve take turns, so that short runs have all. */
+/** Draws options of upstreams, half of them the defaults; those of varve take turns, so that short runs have all. */
 export function drawSetting (chance: SeededRandom, seed: number): FuzzSetting {
   const memoryKb = seed % 4 === 1 ? 20 : undefined
+  const workers = seed % 12 === 5 ? 2 : 1
   return {
     ...defaultSetting,
     ...(chance.happens(0.5) && {
@@ -160,7 +222,7 @@ export function drawSetting (chance: SeededRandom, seed: number): FuzzSetting {
         '18446744073709547000'
       ]),
       blocks: chance.pick([300, 241]),
-      prunedBlocks: chance.pick([0, 30, 30, 150]),
+      prunedBlocks: chance.pick([0, 30, 30, 60]),
       eventsMax: chance.pick([100, 10]),
       modulesPage: chance.pick([9999, 2]),
       blockTransactionsMax: chance.pick([10_000, 3]),
@@ -168,7 +230,12 @@ export function drawSetting (chance: SeededRandom, seed: number): FuzzSetting {
       blockBcs: chance.pick(['option', 'bare']),
       microCacheMs: chance.pick([0, 500])
     }),
-    isShared: chance.happens(0.5),
+    upstreams: Number(process.env['FLEET_NODES'] ?? chance.pick([1, 1, 2, 3])),
+    isTroubled: seed % 2 === 1,
+    // Workers find each other by their primary process.
+    isShared: chance.happens(0.5) && workers === 1,
+    hasDisk: chance.happens(0.3),
+    workers,
     pinsPages: seed % 3 === 0,
     followMode: followModeOf(seed),
     hasFastPath: seed % 4 !== 0,

@@ -2,7 +2,6 @@ import { randomUUID } from 'node:crypto'
 import { encodeWithChecksum } from '../../../src/cluster/checksummed-json.js'
 import { type RedisProcess } from '../redis-server.js'
 import { until } from '../until.js'
-import { type RedisLocation } from './varve-under-test.js'
 
 /** Starts a Redis, or returns the running one. */
 export type RedisProvider = () => Promise<RedisProcess>
@@ -10,7 +9,7 @@ export type RedisProvider = () => Promise<RedisProcess>
 const chainId = 4
 
 /** The Redis of one case. */
-export class CaseRedis implements RedisLocation {
+export class CaseRedis {
   readonly #redis: RedisProcess
   readonly keyPrefix = `fuzz-${randomUUID()}`
 
@@ -22,14 +21,27 @@ export class CaseRedis implements RedisLocation {
     return this.#redis.url
   }
 
-  /** Resolves when all varves have agreed on their generation. */
+  /** Resolves when all varves that run have agreed on their generation; one that has stopped leaves its sign. */
   async untilJoined (varves: number): Promise<void> {
+    const left = (await this.#signs()).length > varves ? await this.#signs() : []
+    if (left.length > 0) await this.#redis.client.hdel(this.#control, ...left)
     await until(async () => (await this.#signs()).length === varves, `${varves} varves have found each other`)
   }
 
   /** Resolves when each varve has read the others' state twice, so that it has seen their latest. */
   async untilSynced (): Promise<void> {
     for (const nth of [1, 2]) for (const sign of await this.#signs()) await this.#looked(sign, nth)
+  }
+
+  /** Loses all data, all connections, or both. */
+  async fail (how: 'flush' | 'cut' | 'restart'): Promise<void> {
+    if (how === 'flush') await this.clear()
+    else if (how === 'restart') await this.#redis.restart()
+    else {
+      for (const type of ['NORMAL', 'PUBSUB'] as const) {
+        await this.#redis.client.call('CLIENT', 'KILL', 'TYPE', type, 'SKIPME', 'YES')
+      }
+    }
   }
 
   /** Removes everything of the case. */

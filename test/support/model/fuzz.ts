@@ -1,7 +1,58 @@
-import { Tally } from '../model/tally.js'
-import { type FuzzCase, defaultSetting, type FuzzStep } from './fuzz-case.js'
 import { type RedisProvider } from './case-redis.js'
 import { CaseRunner } from './case-runner.js'
+import { drawSetting, StepDraw } from './draw-step.js'
+import { defaultSetting, type FuzzCase, type FuzzSetting, type FuzzStep } from './fuzz-case.js'
+import { SeededRandom } from './seeded-random.js'
+import { Tally } from './tally.js'
+
+/** Result of a run of random cases. */
+export interface FuzzResult {
+  readonly tally: Tally
+  /** Shortest case found that fails, and the seed of its run. */
+  readonly found: { readonly case: FuzzCase, readonly seed: number } | undefined
+}
+
+/** Limits of a run: a number of requests, or a time. */
+export interface FuzzLimits {
+  readonly requests: number
+  readonly ms: number
+}
+
+const [fewestSteps, mostSteps] = [10, 50]
+const shrinkMs = 40_000
+
+/** Runs random cases until a limit, or until a response is wrong. */
+export async function fuzz (seed: number, bounds: FuzzLimits, redis: RedisProvider): Promise<FuzzResult> {
+  const tally = new Tally()
+  const begunAt = performance.now()
+  for (let round = seed; tally.total < bounds.requests && performance.now() - begunAt < bounds.ms; round++) {
+    const found = await runCase(round, tally, redis)
+    if (found !== undefined) {
+      return { tally, found: { case: await shrinkCase(found, shrinkMs, redis), seed: round } }
+    }
+  }
+  return { tally, found: undefined }
+}
+
+/** Runs a random case; resolves with its steps if a response is wrong. */
+async function runCase (seed: number, tally: Tally, redis: RedisProvider): Promise<FuzzCase | undefined> {
+  const chance = new SeededRandom(seed)
+  const setting = drawSetting(chance, seed)
+  const play = await CaseRunner.start(setting, tally, redis)
+  try {
+    const draw = new StepDraw(chance, play.chain, play.upstreams, setting)
+    for (let left = chance.integerBetween(fewestSteps, mostSteps); left > 0; left--) {
+      const step = draw.next()
+      draw.observe(step, await play.runStep(step))
+    }
+    await play.finish()
+    return undefined
+  } catch (error) {
+    return { why: (error as Error).message, ...play.playedCase }
+  } finally {
+    await play.stop()
+  }
+}
 
 /** Runs an exact case; returns the reason of its failure, or undefined. */
 export async function failureOf ({ setting, steps }: FuzzCase, redis: RedisProvider): Promise<string | undefined> {
@@ -27,18 +78,12 @@ export async function shrinkCase (found: FuzzCase, ms: number, redis: RedisProvi
     if (why !== undefined) shortest = { why, setting, steps }
     return why !== undefined
   }
-  const { isShared, pinsPages, followMode, memoryKb, auditShare } = shortest.setting
+  // Returns each option to its default in turn, after all at once.
   if (!await isLeft(shortest.steps, {})) {
-    for (
-      const plainer of [
-        { isShared, pinsPages, followMode, memoryKb, auditShare },
-        { followMode },
-        { isShared, auditShare },
-        { pinsPages },
-        { auditShare },
-        { isShared }
-      ]
-    ) await isLeft(shortest.steps, given(plainer))
+    for (const name of Object.keys(defaultSetting) as Array<keyof FuzzSetting | 'memoryKb'>) {
+      const { [name]: _, ...plainer } = shortest.setting
+      if (shortest.setting[name] !== defaultSetting[name]) await isLeft(shortest.steps, plainer)
+    }
   }
   for (let size = Math.ceil(shortest.steps.length / 2); size >= 1; size = Math.floor(size / 2)) {
     // Goes backwards, so that earlier indexes stay valid.
@@ -52,9 +97,6 @@ export async function shrinkCase (found: FuzzCase, ms: number, redis: RedisProvi
   }
   return shortest
 }
-
-const given = (setting: object): FuzzCase['setting'] =>
-  Object.fromEntries(Object.entries(setting).filter(([, value]) => value !== undefined))
 
 const requestsOf = (step: FuzzStep | undefined): number =>
   step !== undefined && 'requests' in step ? step.requests.length : 0
