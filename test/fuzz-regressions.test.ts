@@ -11,7 +11,7 @@ const lines = readFileSync(join(import.meta.dirname, 'cases', 'shrunk.jsonl'), '
   line !== ''
 )
 
-t.test('varve responds to former fuzz findings as the upstream does', async t => {
+t.test('varve responds to former fuzz findings as the upstream does', { timeout: 120_000 }, async t => {
   let started: Promise<RedisProcess> | undefined
   const redis = async (): Promise<RedisProcess> => await (started ??= startRedis(t))
   for (const line of lines) {
