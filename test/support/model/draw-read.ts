@@ -18,6 +18,8 @@ export interface ReadSource {
   readonly era: Era
   /** Window of each upstream. */
   readonly windows: ReadonlyArray<{ readonly oldest: bigint, readonly head: bigint }>
+  /** Share of reads of state that name no version. */
+  readonly latestShare: number
   /** Cursors of earlier responses. */
   readonly cursors: readonly string[]
   /** Heads at earlier times, the latest last. */
@@ -58,14 +60,13 @@ const wildNumbers = [
   18446744073709551615n,
   18446744073709551616n
 ] as const
-const latestShare = 0.2
 // Avoids longer blocks, which take more time to print than to judge.
 const longBlock = 200
 const noCursor = '00'
 
 /** Draws a new read. */
 export function drawRead (chance: SeededRandom, source: ReadSource): ReadSpec {
-  const { era } = source
+  const { era, latestShare } = source
   const kind = drawKind(chance)
   const form = chance.happens(0.2) ? 'bcs' : 'json'
   const version = (): bigint | undefined => chance.happens(latestShare) ? undefined : drawVersion(chance, source)

@@ -98,6 +98,7 @@ export class StepDraw {
         oldest: archive.block(Math.min(oldest, archive.height)).firstVersion,
         head: archive.position(Math.min(height, archive.height)).version
       })),
+      latestShare: this.#setting.followMode === 'on' ? 0.7 : 0.2,
       cursors: this.#cursors,
       heads: this.#heads
     }
@@ -125,13 +126,13 @@ export class StepDraw {
     const upstream = chance.integerBelow(this.#upstreams.length)
     if (this.#upstreams[upstream]?.isTroubled === true && chance.happens(0.7)) return { upstream, happens: 'recover' }
     const draw = chance.next()
-    if (draw < 0.3) return { upstream, happens: 'kill' }
-    if (draw < 0.34) return { upstream, happens: 'freeze' }
-    if (draw < 0.42) return { upstream, happens: 'stall' }
-    if (draw < 0.54) return { upstream, lag: chance.integerBetween(1, 12) }
-    if (draw < 0.6) return { upstream, happens: 'restore' }
-    if (draw < 0.66) return { upstream, release: 'next' }
-    if (draw < 0.72) {
+    if (draw < 0.25) return { upstream, happens: 'kill' }
+    if (draw < 0.28) return { upstream, happens: 'freeze' }
+    if (draw < 0.34) return { upstream, happens: 'stall' }
+    if (draw < 0.46) return { upstream, lag: chance.integerBetween(1, 12) }
+    if (draw < 0.52) return { upstream, happens: 'restore' }
+    if (draw < 0.58) return { upstream, release: 'next' }
+    if (draw < 0.74) {
       return { reset: chance.happens(0.2) ? chance.integerBetween(5, 40) : -chance.integerBetween(40, 120) }
     }
     const fault = chance.pick(failures)

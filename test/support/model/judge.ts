@@ -139,7 +139,9 @@ export class Judge {
     if (era.index < floor.era || !isAnyOf(known, era)) {
       return `a response of era ${era.index}, though varve knew eras from ${Math.max(floor.era, oldestEraOf(known))}`
     }
-    if (oldestHeight < oldestFloor) return `the oldest height has gone back to ${oldestHeight} from ${oldestFloor}`
+    if (era.index === floor.era && oldestHeight < oldestFloor) {
+      return `the oldest height has gone back to ${oldestHeight} from ${oldestFloor}`
+    }
     if (!this.#statesSince(0).flat().some(each => each.era === era.index && each.oldest === oldestHeight)) {
       return `no upstream's history has begun at ${oldest}`
     }
@@ -259,7 +261,7 @@ export class Judge {
     const code = /"error_code":"(\w+)"/.exec(response.bytes.toString())?.[1] ?? 'without a code'
     const rejection = `${response.status} ${response.bytes.toString('latin1', 0, 300)}`
     const isUnhealthy = known.flat().some(({ condition }) => condition === 'unhealthy')
-    const version = read?.requestedVersion ?? read?.minVersion
+    const version = read?.requestedVersion ?? (code === 'version_not_found' ? read?.minVersion : undefined)
     const isPage = read?.endpoint.keyedBy === 'page'
     switch (response.status) {
       case 404:
