@@ -19,8 +19,8 @@ import { type FaultyUpstream } from './upstream.js'
 const program = { file: join(import.meta.dirname, '../../../dist/cli.js'), flags: [] }
 const token = 'fuzz'
 const pollMs = 25
-/** Age that a followed response may have, short so that the tail is read several times in a case. */
-export const followedMs = 20
+/** Age that a followed response may have, long enough for hits between the steps of a case. */
+export const followedMs = 150
 const logErrorLevel = 50
 // Errors that a chain reset, an outage or a killed worker brings.
 const expectedError = /quarantined|unless the chain is being reset|worker exited|no upstream/
