@@ -153,7 +153,7 @@ export const wordsOf: Record<string, Array<[string, RegExp]>> = {
     ['#tiers', /Memory 142 MB of 256 MB 61,204 entries; 55\.4 % full Bytes in flight 3 MB of 64 MB .* Redis up/],
     [
       '#varve',
-      /varve 0\.1\.0 .*serve .*Newest block 2025-06-01 10:15:01 UTC Upstream releases 3f9c1b7a5e2d4f60891c7b3a/
+      /varve 0\.1\.0 .*Newest block 2025-06-01 10:15:01 UTC Upstream releases 3f9c1b7a5e2d4f60891c7b3a/
     ]
   ],
   degraded: [
