@@ -24,6 +24,16 @@ export interface ViewSignature {
   readonly returns: readonly string[]
 }
 
+const manyTypes = [
+  'u8',
+  'u128',
+  'bool',
+  '0x1::string::String',
+  'vector<u8>',
+  'vector<u64>',
+  '0x1::option::Option<address>'
+]
+
 /** View functions that can be called, by full name; those of 0xfeed::oracle read generated state. */
 export const viewSignatures: Readonly<Record<string, ViewSignature>> = {
   '0x1::block::get_current_block_height': { typeParameterCount: 0, params: [], returns: ['u64'] },
@@ -33,7 +43,8 @@ export const viewSignatures: Readonly<Record<string, ViewSignature>> = {
   '0xfeed::oracle::balance_of': { typeParameterCount: 0, params: ['address'], returns: ['u64'] },
   '0xfeed::oracle::price_of': { typeParameterCount: 1, params: ['u64'], returns: ['u128', 'bool'] },
   '0xfeed::oracle::at_most_a_hundred': { typeParameterCount: 0, params: ['u64'], returns: ['u64'] },
-  '0xfeed::oracle::echo': { typeParameterCount: 1, params: ['T0'], returns: ['T0'] }
+  '0xfeed::oracle::echo': { typeParameterCount: 1, params: ['T0'], returns: ['T0'] },
+  '0xfeed::oracle::several': { typeParameterCount: 0, params: manyTypes, returns: manyTypes }
 }
 
 const abilities: ReadonlyArray<StructAbi['abilities']> = [['key'], ['copy', 'drop', 'store'], ['drop', 'store'], [

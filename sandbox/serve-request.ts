@@ -1,6 +1,6 @@
 import { type EndpointName } from './routes.js'
-import { type IncomingMessage, type ServerResponse } from 'node:http'
-import { type SandboxResponse } from './make-response.js'
+import { type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http'
+import { makeResponse, printErrorBody, type SandboxResponse } from './make-response.js'
 import { setTimeout as wait } from 'node:timers/promises'
 import { dispatch, endpointOf, isLongPollPending, maxBodyBytes, type ReceivedRequest } from './dispatch.js'
 import { applyResponseFault, type Fault, type FaultInjector, type InjectedFaults, headSnapshot } from './faults.js'
@@ -25,6 +25,10 @@ export async function serveRequest (
   request: IncomingMessage,
   response: ServerResponse
 ): Promise<void> {
+  // CORS preflights are not logged and match no fault.
+  if (isPreflight(request.method, request.headers)) {
+    return writeResponse(response, preflightResponse(request.headers), 'whole')
+  }
   const received = await receive(node, request)
   const injected = node.faults.takeMatching(endpointOf(received.rawTarget, node.settings, received.method))
   await waitForFaults(injected, false)
@@ -106,13 +110,46 @@ function deliver (
   if (response.destroyed || kinds.has('hang')) return
   if (kinds.has('reset')) resetConnection(request)
   else if (kinds.has('garbage')) sendGarbage(request)
-  else writeResponse(response, nodeResponse, endingOf(faults))
+  else writeResponse(response, withCorsHeaders(request.headers.origin, nodeResponse), endingOf(faults))
 }
 
 function endingOf (faults: readonly Fault[]): BodyEnding {
   const cut = faults.find(fault => fault.kind === 'cutShort')
   if (cut === undefined) return 'whole'
   return cut.chunked === true ? 'noLastChunk' : 'half'
+}
+
+function isPreflight (method: string | undefined, headers: IncomingHttpHeaders): boolean {
+  return method === 'OPTIONS' && headers.origin !== undefined && headers['access-control-request-method'] !== undefined
+}
+
+/** Responds to a preflight as nodes do: any origin and any headers, but only GET and POST. */
+function preflightResponse (headers: IncomingHttpHeaders): SandboxResponse {
+  const method = headers['access-control-request-method']
+  if (method !== 'GET' && method !== 'POST') {
+    return makeResponse(403, 'framework', printErrorBody('request-method not allowed', 'web_framework_error'))
+  }
+  return {
+    status: 200,
+    headers: [
+      ...corsHeaders(String(headers.origin)),
+      ['access-control-allow-methods', 'GET,POST'],
+      ['access-control-allow-headers', headers['access-control-request-headers'] ?? '*'],
+      ['access-control-max-age', '86400']
+    ],
+    body: Buffer.alloc(0)
+  }
+}
+
+/** Adds the CORS headers of nodes, which expose no response header; see docs/node-behaviour.md, "CORS". */
+function withCorsHeaders (origin: string | undefined, response: SandboxResponse): SandboxResponse {
+  // Responses of the HTTP layer, which have no headers, never reach the framework that adds CORS headers.
+  if (origin === undefined || response.headers.length === 0) return response
+  return { ...response, headers: [...response.headers, ...corsHeaders(origin)] }
+}
+
+function corsHeaders (origin: string): Array<[string, string]> {
+  return [['access-control-allow-origin', origin], ['access-control-allow-credentials', 'true'], ['vary', 'Origin']]
 }
 
 /** Ending of a response on the wire: complete, or cut off within the body. */
