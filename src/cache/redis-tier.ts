@@ -154,11 +154,6 @@ export class RedisTier implements LowerTier {
     return this.#writeError === undefined ? [] : [`Redis rejects writes: ${this.#writeError}`]
   }
 
-  /** Number of queued writes. */
-  get queued (): number {
-    return this.#writeQueue.size
-  }
-
   async close (): Promise<void> {
     await withTimeout(finalWritesMs, this.waitUntilIdle())
     this.#writeQueue.stop()

@@ -202,7 +202,7 @@ export class Judge {
     const { served, outcome, known, response, request, read, isTroubled, sentAt, arrivedAt } = given
     const states = (isTroubled || known.length > 1 ? known : given.during).flat().filter(({ era }) => era === index)
     const isHit = outcome === 'hit' || outcome === 'pruned hit'
-    const heights = new Set(served === undefined ? [] : [served.height])
+    const heights = new Set(served?.era.index === index ? [served.height] : [])
     if (served !== undefined && isHit && isGasPrice(request)) {
       for (let at = served.height; at >= 0; at -= gasBlocks) heights.add(at)
     }

@@ -79,10 +79,11 @@ export async function readOnce (
     tally.countResponse(read.target.includes('@') ? 'latest' : 'pinned', { status, headers, bytes })
     const wrong = await judge()
     if (wrong !== undefined) tally.fail(wrong, `${path} ${JSON.stringify(wishes)} ${bytes.toString('utf8', 0, 200)}`)
-    return wrong === undefined && status !== 503 ? String(headers['etag']) : undefined
+    return wrong === undefined && status !== 503 && status !== 429 ? String(headers['etag']) : undefined
 
     async function judge (): Promise<string | undefined> {
-      if (status === 503 && headers['retry-after'] !== undefined) {
+      // A rate limit of the last node that is left is forwarded.
+      if ((status === 503 && headers['retry-after'] !== undefined) || (status === 429 && soak.isTroubled)) {
         tally.note('tolerated: unavailable')
         return undefined
       }
