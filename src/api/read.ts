@@ -62,7 +62,7 @@ export interface EntryInterval {
 /** Classes of reads: stored without expiry, stored once a page is full, or micro-cached at most. */
 export type ReadClass = 'immutable' | 'page' | 'moving'
 
-// Shortens longer names to a digest, so no request makes keys expensive; chain and generation stay readable.
+// Shortens longer names to a digest, so no request makes keys expensive; the space stays readable.
 const maxNameLength = 500
 
 /** Returns the class of a read, as `explain` names it. */
@@ -91,12 +91,12 @@ export function targetOf (read: Read): string {
   return query.length === 0 ? read.path : `${read.path}?${query.join('&')}`
 }
 
-/** Returns the cache keys of a read within a chain and its generation (law 7: chains never mix). */
+/** Returns the cache keys of a read in a space (law 7: chains never mix). */
 export function keysOf (
   read: Read,
-  chain: { readonly id: number | string, readonly generation: number | string }
+  chain: { readonly name: string }
 ): ReadKeys {
-  const space = `${chain.id}.${chain.generation} ${read.accept}`
+  const space = `${chain.name} ${read.accept}`
   const name = targetOf(read)
   const { body } = read
   if (body !== undefined) {
@@ -119,7 +119,7 @@ export function keysOf (
  */
 export function stateFamilyOf (
   read: Read,
-  chain: { readonly id: number | string, readonly generation: number | string }
+  chain: { readonly name: string }
 ): string | undefined {
   return read.endpoint.dependsOn === undefined ? undefined : keysOf({ ...read, ledgerVersion: undefined }, chain).value
 }
@@ -179,8 +179,8 @@ export function requestedLimitOf ({ query }: Read): number | undefined {
 }
 
 /** Returns the key of what is known about the events of a path (law 7: chains never mix). */
-export function eventPathKeyOf ({ id, generation }: { id: number, generation: number }, path: string): string {
-  return `${id}.${generation} ${shorten(path)}`
+export function eventPathKeyOf (space: { readonly name: string }, path: string): string {
+  return `${space.name} ${shorten(path)}`
 }
 
 /** Returns a latest read as the read at the version that its response was read at. */

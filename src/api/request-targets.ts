@@ -27,6 +27,11 @@ export function blockByVersionTarget (version: bigint, withTransactions: boolean
   return `/v1/blocks/by_version/${version}${withTransactions ? '?with_transactions=true' : ''}`
 }
 
+/** Returns the target of the transaction of a version. */
+export function transactionByVersionTarget (version: bigint): string {
+  return `/v1/transactions/by_version/${version}`
+}
+
 /** Returns the target of a list of transactions, from a version on or the newest. */
 export function transactionsTarget (start: bigint | undefined, limit: number): string {
   return `/v1/transactions?${start === undefined ? '' : `start=${start}&`}limit=${limit}`

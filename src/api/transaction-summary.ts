@@ -39,6 +39,14 @@ export function readTransactionSummary (body: Buffer, span?: ByteRange): Transac
   return { version, hash: hash.toLowerCase(), isSettled: hasSettledMembers(body, members) }
 }
 
+/** Returns the root of the accumulator after a transaction, in lower case; undefined for another transaction. */
+export function readAccumulatorRoot (body: Buffer, version: bigint): string | undefined {
+  const members = membersIn(body)
+  const root = stringIn(body, members?.get('accumulator_root_hash'))
+  if (u64In(body, members?.get('version')) !== version || root === undefined) return undefined
+  return /^0x[0-9a-fA-F]{64}$/.test(root) ? root.toLowerCase() : undefined
+}
+
 /** Returns true if a transaction has all that history has. */
 export function hasSettledMembers (body: Buffer, members: ReadonlyMap<string, ByteRange>): boolean {
   return settledMembers.every(name => {

@@ -14,7 +14,7 @@ export function adminLog (log: Pick<Logger, 'info' | 'warn'>, now: () => number)
     purged: (call, body, result) => {
       const { all, read } = subjectOf(body)
       const fields = { clientAddress: call.clientAddress, ...read, ...result }
-      if (all) log.warn(fields, 'purged everything: a new key generation starts')
+      if (all) log.warn(fields, 'purged everything: a new space begins')
       else if (result.stored === false) log.info(fields, 'purged a read that was not stored')
       else log.info(fields, 'purged a read')
     },

@@ -1,7 +1,5 @@
 import { createHash } from 'node:crypto'
 import { type Logger } from 'pino'
-import { type Invalidation } from '../cache/invalidation.js'
-import { type ChainGeneration } from '../chain/tracker.js'
 import { type AuditDifference } from '../proxy/audit-sampler.js'
 import { invalidationOfRead, type LocalInvalidator } from '../proxy/local-invalidator.js'
 import { encodePurgeRequest } from '../api/purge-request.js'
@@ -37,7 +35,7 @@ export function auditDifferenceListener (options: AuditInvalidatorOptions): (dif
     const suppressed = mayLog()
     if (suppressed !== undefined) logDifference(suppressed === 0 ? log : log.child({ suppressed }), difference)
     for (const read of reads) {
-      invalidate(options, difference, on => invalidationOfRead(read, on)).then(() => {
+      invalidate(options, difference, read).then(() => {
         // Purges other processes last, or they could read the wrong entry from a lower tier again.
         if (result === 'different') purged.publish(encodePurgeRequest(read))
       }, () => {})
@@ -48,16 +46,17 @@ export function auditDifferenceListener (options: AuditInvalidatorOptions): (dif
 async function invalidate (
   { invalidator, sharedTier, log }: AuditInvalidatorOptions,
   { result, chain }: AuditDifference,
-  invalidationFor: (chain: ChainGeneration) => Invalidation
+  read: Read
 ): Promise<void> {
+  const invalidation = invalidationOfRead(read, chain)
   try {
     await Promise.all([
-      invalidator.invalidate(invalidationFor(chain)),
+      invalidator.invalidate(invalidation),
       // The purge log is bounded, so changed renderings, which are harmless, stay out of it (law 8: rendering can
       // change, history cannot).
       result === 'different'
-        ? sharedTier?.purge(chain, invalidationFor)
-        : sharedTier?.tier.invalidate(invalidationFor(chain))
+        ? sharedTier?.purge(chain, encodePurgeRequest(read).toString())
+        : sharedTier?.tier.invalidate(invalidation)
     ])
   } catch (error) {
     if (result === 'different') {

@@ -26,8 +26,8 @@ import { isShareable } from '../proxy/outcomes.js'
 import { type ProxyContext } from '../proxy/proxy-context.js'
 import { PrunedErrorBuilder } from '../api/pruned-error-builder.js'
 import { FailedRefreshes } from '../proxy/failed-refreshes.js'
-import { Generations } from '../chain/generations.js'
-import { referenceReadersOf, ChainVerifier } from '../chain/chain-verifier.js'
+import { Spaces } from '../chain/spaces.js'
+import { referenceOf, ChainVerifier } from '../chain/chain-verifier.js'
 import { Certificate } from '../http/certificate.js'
 import { withTimeout } from '../with-timeout.js'
 import { auditDifferenceListener } from './audit-differences.js'
@@ -39,7 +39,6 @@ import { type MonitoredUpstreamOptions } from './monitored-upstream.js'
 import { type RedisBackend, type prepareRedisBackend } from './redis-backend.js'
 import { type DiskBackend, type diskBackendOf } from './disk-backend.js'
 import { type UsedFolder } from './local-disk-folder.js'
-import { type combineGenerationRegistries } from '../cluster/combined-generation-registry.js'
 import { proxySettingsOf } from './part-settings.js'
 import { versionOfProgram } from './version.js'
 
@@ -63,7 +62,7 @@ export interface Components {
   readonly cordons: Cordons
   readonly upstreamLifecycle: UpstreamLifecycle
   readonly following: Following
-  readonly generations: Generations
+  readonly spaces: Spaces
   readonly redisBackend: RedisBackend | undefined
   readonly diskBackend: DiskBackend | undefined
   /** Counts client limits, across replicas with Redis. */
@@ -84,7 +83,6 @@ export interface OptionalParts {
 export interface DiskParts {
   readonly folder: UsedFolder
   readonly diskBackendOf: typeof diskBackendOf
-  readonly combineRegistries: typeof combineGenerationRegistries
 }
 
 /** Builds every part that serves a read. */
@@ -145,20 +143,16 @@ export function buildComponents (
     log,
     now
   })
-  const generations = new Generations({
+  const spaces = new Spaces({
     tracker,
-    registry: disk === undefined
-      ? redis?.registry
-      : redis === undefined
-      ? disk.folder.registry
-      : disk.combineRegistries(redis.registry, disk.folder.registry),
-    ...referenceReadersOf(upstreamPool),
+    places: [redis?.place, disk?.folder.spaces].filter(place => place !== undefined),
+    reference: referenceOf(upstreamPool),
     now,
     events: events.chain
   })
   const chainVerifier = new ChainVerifier({
     pool: upstreamPool,
-    generations,
+    spaces,
     tracker,
     waitForEarlier: async client => {
       await headPollers.waitForEarlier(client)
@@ -168,15 +162,15 @@ export function buildComponents (
   const diskBackend = disk?.diskBackendOf(disk.folder, {
     maxEntryBytes: config.cache.maxEntryMb * bytesPerMb,
     tracker,
-    generations,
+    spaces,
     metrics,
     inFlight,
     now,
-    isAlone: redis === undefined
+    isAlone: () => redisBackend?.link.isUp !== true
   })
   // No replica shares the disk, so it gets every purge; workers that share it repeat the work of the first.
   const invalidator = new LocalInvalidator(memory, diskBackend === undefined ? [] : [diskBackend.tier])
-  const redisBackend = redis?.buildBackend(generations, invalidator)
+  const redisBackend: RedisBackend | undefined = redis?.buildBackend(spaces, invalidator)
   const lowerTiers: LowerTier[] = [diskBackend?.tier, redisBackend?.tier].filter(tier => tier !== undefined)
   const proxy: ProxyContext = {
     now,
@@ -211,10 +205,9 @@ export function buildComponents (
       const polled = headPollers.resolveChain()
       // A lower tier may restore the chain when upstreams are slow; without one only an upstream can name it.
       await (lowerTiers.length === 0 ? polled : withTimeout(restoreChainAfterMs, polled))
-      await generations.waitUntilChosen()
-      await redisBackend?.restoreChain()
-      await diskBackend?.restoreChain()
-      if (tracker.chain === undefined) await polled
+      await spaces.waitUntilChosen()
+      await spaces.restore()
+      if (tracker.space === undefined) await polled
     },
     prunedErrorBuilder: new PrunedErrorBuilder(),
     failedRefreshes: new FailedRefreshes(now),
@@ -227,7 +220,7 @@ export function buildComponents (
     tracker,
     upstreamPool,
     headPollers,
-    generations,
+    spaces,
     versionWaits,
     invalidator,
     lowerTiers,
@@ -242,7 +235,7 @@ export function buildComponents (
     headPollers,
     now,
     tracker,
-    generations,
+    spaces,
     chainVerifier,
     releases,
     metrics,
@@ -271,7 +264,7 @@ export function buildComponents (
     cordons,
     upstreamLifecycle,
     following,
-    generations,
+    spaces,
     redisBackend,
     diskBackend,
     buckets: redisBackend?.buckets ?? localBuckets,

@@ -1,23 +1,23 @@
 import { DiskFiles } from '../cache/disk-files.js'
 import { DiskTier } from '../cache/disk-tier.js'
-import { type Generations } from '../chain/generations.js'
+import { type Spaces } from '../chain/spaces.js'
 import { type Tracker } from '../chain/tracker.js'
 import { type Metrics } from '../metrics/metrics.js'
 import { type InFlightBytes } from '../upstreams/in-flight-bytes.js'
 import { withTimeout } from '../with-timeout.js'
+import { type FolderSpaces } from '../cluster/folder-spaces.js'
 import { stopTimeoutMs, type UsedFolder } from './local-disk-folder.js'
-import { DiskGenerationSync } from './disk-generation-sync.js'
 
 /** Parts that the disk tier needs. */
 export interface DiskBackendOptions {
   readonly maxEntryBytes: number
   readonly tracker: Tracker
-  readonly generations: Generations
+  readonly spaces: Spaces
   readonly metrics: Metrics
   readonly inFlight: InFlightBytes
   readonly now: () => number
-  /** True without Redis: then nothing else follows the registry. */
-  readonly isAlone: boolean
+  /** True while nothing else follows the shared places: without Redis, or while it is down. */
+  readonly isAlone: () => boolean
 }
 
 /** Disk tier with what it needs to stay true: the chain of its entries, its room, its lock. */
@@ -29,10 +29,6 @@ export interface DiskBackend {
   warnings(): readonly string[]
   /** Begins to count, to evict and to save. */
   start(): void
-  /** Restores the chain that was served last, while no upstream responds. */
-  restoreChain(): Promise<void>
-  /** Follows the folder and saves the generation; resolves once a purge of everything is durable, or rejects. */
-  sync(): Promise<void>
   /** Saves all, after the tier has been closed, and gives the folder up. */
   stop(): Promise<void>
 }
@@ -42,17 +38,15 @@ const syncEveryMs = 500
 /** Builds the disk tier in a folder, and what keeps it true. */
 export function diskBackendOf (
   folder: UsedFolder,
-  { maxEntryBytes, tracker, generations, metrics, inFlight, now, isAlone }: DiskBackendOptions
+  { maxEntryBytes, tracker, spaces, metrics, inFlight, now, isAlone }: DiskBackendOptions
 ): DiskBackend {
-  const { path, room, registry } = folder
+  const { path, room, spaces: place } = folder
   const { isShared } = room
   const wallClockMs = (): number => performance.timeOrigin + now()
-  const generationSync = new DiskGenerationSync(
-    registry,
-    tracker,
-    generations,
-    isAlone ? isShared ? 'workers' : 'own' : 'none'
-  )
+  const spaceFolder = (): string | undefined => {
+    const { space } = tracker
+    return space !== undefined && spaces.isIn(place) ? place.folderOf(space.name) : undefined
+  }
   const tier = new DiskTier({
     files: new DiskFiles({
       path,
@@ -68,96 +62,65 @@ export function diskBackendOf (
     holdQueued: buffer => inFlight.holdQueued(buffer),
     now,
     wallClockMs,
-    space: () => generationSync.space,
+    space: spaceFolder,
     renewSpace: async () => {
-      await generationSync.renew()
+      const { space } = tracker
+      if (space === undefined || spaceFolder() === undefined) throw new Error('the chain is not proven yet')
+      await place.renew(space.name)
     }
   })
-  const saver = new DiskSaver(generationSync, tier, metrics, now)
+  const keeper = new DiskKeeper(place, spaces, tier, metrics, isAlone)
   return {
     tier,
     isShared,
     warnings: () => [
-      ...(saver.error === undefined ? [] : [`disk rejects the state of the chain: ${saver.error}`]),
-      ...(tracker.chain !== undefined && generationSync.space === undefined
+      ...(place.error === undefined ? [] : [`disk rejects the state of the chain: ${place.error}`]),
+      ...(tracker.space !== undefined && spaceFolder() === undefined
         ? ['disk tier not read: no upstream has proven yet that its entries are of this chain']
         : [])
     ],
     start: () => {
       folder.start()
-      saver.start()
-    },
-    restoreChain: async () => {
-      if (tracker.chain === undefined) await generationSync.restoreChain()
-    },
-    sync: async () => {
-      await saver.sync()
+      keeper.start()
     },
     stop: async () => {
-      await withTimeout(
-        stopTimeoutMs,
-        saver.stop().then(async () => {
-          await folder.stop()
-        })
-      )
+      keeper.stop()
+      await withTimeout(stopTimeoutMs, folder.stop())
     }
   }
 }
 
-/** Saves the chain of the tier twice a second, where it changed. */
-class DiskSaver {
-  readonly #generationSync: DiskGenerationSync
+/** Follows the spaces of the folder twice a second, and repeats what the disk has refused. */
+class DiskKeeper {
+  readonly #place: FolderSpaces
+  readonly #spaces: Spaces
   readonly #tier: DiskTier
   readonly #metrics: Metrics
-  readonly #now: () => number
+  readonly #isAlone: () => boolean
   #timer: NodeJS.Timeout | undefined
-  #syncing: Promise<void> | undefined
-  #error: string | undefined
 
-  constructor (generationSync: DiskGenerationSync, tier: DiskTier, metrics: Metrics, now: () => number) {
-    this.#generationSync = generationSync
+  constructor (place: FolderSpaces, spaces: Spaces, tier: DiskTier, metrics: Metrics, isAlone: () => boolean) {
+    this.#place = place
+    this.#spaces = spaces
     this.#tier = tier
     this.#metrics = metrics
-    this.#now = now
-  }
-
-  /** Reason why the last save failed. */
-  get error (): string | undefined {
-    return this.#error
+    this.#isAlone = isAlone
   }
 
   start (): void {
     this.#timer = setInterval(() => {
-      this.sync().catch(() => {})
+      this.#sync().catch(() => {})
     }, syncEveryMs).unref()
   }
 
-  /** Saves now; a call during a save waits for one that begins after it, which a purge needs. */
-  async sync (): Promise<void> {
-    while (this.#syncing !== undefined) await this.#syncing.catch(() => {})
-    this.#syncing = this.#syncOnce().finally(() => {
-      this.#syncing = undefined
-    })
-    await this.#syncing
-  }
-
-  async stop (): Promise<void> {
+  stop (): void {
     clearInterval(this.#timer)
-    this.#generationSync.saveAtNextSync()
-    await this.sync().catch(() => {})
   }
 
-  async #syncOnce (): Promise<void> {
-    try {
-      await this.#generationSync.sync(this.#now())
-      this.#error = undefined
-    } catch (error) {
-      this.#error = (error as Error).message
-      this.#metrics.diskFailed('write')
-      throw error
-    } finally {
-      // The files count failures, and the tier stays hidden.
-      await this.#tier.resume().catch(() => {})
-    }
+  async #sync (): Promise<void> {
+    if (this.#isAlone()) await this.#spaces.settle()
+    if (this.#place.error !== undefined) this.#metrics.diskFailed('write')
+    // The files count failures, and the tier stays hidden.
+    await this.#tier.resume()
   }
 }

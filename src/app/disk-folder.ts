@@ -1,5 +1,5 @@
 import { existsSync, type Stats } from 'node:fs'
-import { type FileHandle, lstat, open, readdir, rm, unlink, writeFile } from 'node:fs/promises'
+import { type FileHandle, lstat, open, readdir, rename, rm, unlink, writeFile } from 'node:fs/promises'
 import { connect, createServer, type Server } from 'node:net'
 import { join } from 'node:path'
 import { type Logger } from 'pino'
@@ -13,7 +13,7 @@ import {
   writeFlags
 } from '../cache/disk-files.js'
 import { decodeWithChecksum } from '../cluster/checksummed-json.js'
-import { DiskGenerationRegistry, setAside } from '../cluster/disk-generation-registry.js'
+import { type FolderSpaces, openFolderSpaces, setAside } from '../cluster/folder-spaces.js'
 import { type Metrics } from '../metrics/metrics.js'
 
 const descriptorsPath = '/proc/self/fd'
@@ -21,9 +21,12 @@ const descriptorsPath = '/proc/self/fd'
 const mark = 'varve-cache'
 // Every folder of ext4 that is a file system of its own has this.
 const emptyVolume = 'lost+found'
-const neededFolders = ['tmp', 'entries', 'generations'] as const
-const ownFolders = [...neededFolders, 'set-aside'] as const
-const ownNames: ReadonlySet<string> = new Set([...ownFolders, 'lock', 'size'])
+const neededFolders = ['tmp', 'entries'] as const
+// An earlier release recorded chains in a folder of this name.
+const earlierFolder = 'generations'
+const outdatedFolder = 'outdated'
+const ownFolders = [...neededFolders, earlierFolder, outdatedFolder, 'set-aside'] as const
+const ownNames: ReadonlySet<string> = new Set([...ownFolders, 'lock', 'size', 'spaces'])
 
 /** Hold on a folder, given up by closing it. */
 interface FolderLock {
@@ -33,7 +36,7 @@ interface FolderLock {
 /** Folder of a disk tier that this process may use alone. */
 export interface OpenFolder {
   readonly path: string
-  readonly registry: DiskGenerationRegistry
+  readonly spaces: FolderSpaces
   readonly knownSize: DiskSize | undefined
   /** Makes the folder and its lock again if a part of it was removed; returns true then. */
   remake(): Promise<boolean>
@@ -53,9 +56,10 @@ export async function openFolder (path: string, log: Logger, metrics: Metrics): 
   try {
     let lock = await makeAndLock(path, onSetAside)
     try {
+      await removeEarlierForm(path, log)
       return {
         path,
-        registry: await DiskGenerationRegistry.open(path, onSetAside),
+        spaces: await openFolderSpaces(path, onSetAside),
         knownSize: await readSize(path),
         remake: async () => {
           const found = await Promise.all(
@@ -138,7 +142,7 @@ async function linkAmongFolders (path: string, name: string, level = 1): Promise
 
 // Earlier releases wrote no mark.
 async function isOfEarlierRelease (path: string): Promise<boolean> {
-  const found = await Promise.all(['entries', 'generations'].map(async name => await statsOf(join(path, name))))
+  const found = await Promise.all(['entries', earlierFolder].map(async name => await statsOf(join(path, name))))
   return found.every(each => each?.isDirectory() === true)
 }
 
@@ -161,6 +165,19 @@ async function prepareFolder (path: string, onSetAside: (name: string) => void):
   }
   await writeFile(join(path, 'tmp', 'probe'), '', { flag: writeFlags })
   await unlink(join(path, 'tmp', 'probe'))
+}
+
+/** Removes what an earlier release stored, beside everything else, because no release reads it any more. */
+async function removeEarlierForm (path: string, log: Logger): Promise<void> {
+  const outdated = join(path, outdatedFolder)
+  if (await statsOf(join(path, earlierFolder)) !== undefined) {
+    log.info({ path }, 'cache.disk.path has entries of an earlier release: removed')
+    await rename(join(path, 'entries'), outdated)
+    await makeFolder(join(path, 'entries'))
+    await rm(join(path, 'size'), { force: true })
+    await rm(join(path, earlierFolder), { recursive: true })
+  }
+  rm(outdated, { recursive: true, force: true }).catch(() => {})
 }
 
 /** Listens on a socket in the folder: the system closes it with the process, however the process ends. */

@@ -227,11 +227,11 @@ export class Following {
       metrics: counters,
       onMismatch: async ({ reason, stamped }) => {
         log.warn({ reason }, 'the followed tail does not continue: verifying every upstream again')
-        const { generation } = tracker
+        const { space } = tracker
         await headPollers.reverifyAll().catch(() => {})
         // The root of the accumulator proves another chain also before any anchor is known.
         const [only, ...others] = upstreamPool.upstreams
-        if (tracker.generation !== generation || stamped === undefined || others.length > 0) return
+        if (tracker.space !== space || stamped === undefined || others.length > 0) return
         if (!tracker.reset(stamped)) only?.quarantine()
       }
     })

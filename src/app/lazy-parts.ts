@@ -30,14 +30,13 @@ export async function openDisk (
   ofPrimary: UsedFolder | undefined
 ): Promise<DiskParts | undefined> {
   if (path === null) return undefined
-  const [{ openFolder }, { LocalDiskFolder }, { diskBackendOf }, { combineGenerationRegistries }] = await Promise.all([
+  const [{ openFolder }, { LocalDiskFolder }, { diskBackendOf }] = await Promise.all([
     import('./disk-folder.js'),
     import('./local-disk-folder.js'),
-    import('./disk-backend.js'),
-    import('../cluster/combined-generation-registry.js')
+    import('./disk-backend.js')
   ])
   const folder = ofPrimary ?? new LocalDiskFolder(await openFolder(path, log, metrics), maxGb, metrics)
-  return { folder, diskBackendOf, combineRegistries: combineGenerationRegistries }
+  return { folder, diskBackendOf }
 }
 
 /** Opens the folder of the disk tier for all workers; undefined if none is configured. */

@@ -3,14 +3,14 @@ import { join } from 'node:path'
 import { temporaryName, temporaryPrefixOf, writeFlags } from '../cache/disk-files.js'
 import { DiskEvictor, type DiskRoom } from '../cache/disk-evictor.js'
 import { encodeWithChecksum } from '../cluster/checksummed-json.js'
-import { type FolderRegistry } from '../cluster/disk-generations.js'
+import { type FolderSpaces } from '../cluster/folder-spaces.js'
 import { type Metrics } from '../metrics/metrics.js'
 import { type OpenFolder } from './disk-folder.js'
 
 /** Folder of the disk tier as one process uses it: alone, or with the workers beside it. */
 export interface UsedFolder {
   readonly path: string
-  readonly registry: FolderRegistry
+  readonly spaces: FolderSpaces
   readonly room: DiskRoom
   /** Begins to count, to evict and to save the size. */
   start(): void
@@ -26,7 +26,7 @@ export const stopTimeoutMs = 2000
 /** Folder that this process has locked: it counts the files, evicts, and makes every change of the records. */
 export class LocalDiskFolder implements UsedFolder {
   readonly path: string
-  readonly registry: FolderRegistry
+  readonly spaces: FolderSpaces
   readonly room: DiskEvictor
   readonly #open: OpenFolder
   readonly #metrics: Metrics
@@ -37,7 +37,7 @@ export class LocalDiskFolder implements UsedFolder {
 
   constructor (open: OpenFolder, maxGb: number, metrics: Metrics) {
     this.path = open.path
-    this.registry = open.registry
+    this.spaces = open.spaces
     this.#open = open
     this.#metrics = metrics
     this.room = new DiskEvictor({

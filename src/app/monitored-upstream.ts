@@ -5,7 +5,7 @@ import { type Config, type NamedUpstream } from '../config/schema.js'
 import { bytesPerMb } from '../config/units.js'
 import { type Tracker } from '../chain/tracker.js'
 import { type ChainVerifier } from '../chain/chain-verifier.js'
-import { type Generations } from '../chain/generations.js'
+import { type Spaces } from '../chain/spaces.js'
 import { Quarantine } from '../chain/quarantine.js'
 import { FutureTimestampGuard } from '../chain/future-timestamp-guard.js'
 import { TypedEvent } from '../typed-event.js'
@@ -23,7 +23,7 @@ export interface MonitoredUpstreamOptions {
   readonly now: () => number
   readonly tracker: Tracker
   readonly pool: UpstreamPool
-  readonly generations: Generations
+  readonly spaces: Spaces
   readonly chainVerifier: ChainVerifier
   readonly releases: UpstreamSoftwareReleases
   readonly metrics: UpstreamMetrics
@@ -47,7 +47,7 @@ export function monitorUpstream (
   { cache, head: { pollMs } }: Config,
   options: MonitoredUpstreamOptions
 ): MonitoredUpstream {
-  const { now, tracker, pool, generations, chainVerifier, releases, metrics, events, inFlight, cordons } = options
+  const { now, tracker, pool, spaces, chainVerifier, releases, metrics, events, inFlight, cordons } = options
   const connectionLost = new TypedEvent()
   const futureTimestampGuard = new FutureTimestampGuard(now, () => performance.timeOrigin + now())
   const client = new UpstreamClient({
@@ -83,7 +83,7 @@ export function monitorUpstream (
       upstream.reverifyIfDue().catch(() => {})
       const { stamped } = upstream.windowTracker
       if (upstream === pool.referenceUpstream && upstream.isVerified && stamped !== undefined) {
-        generations.renewAnchors(stamped).catch(() => {})
+        spaces.renewIfDue(stamped).catch(() => {})
       }
       publishChange()
     }

@@ -1,5 +1,4 @@
 import { type TierStatus } from '../cache/tier.js'
-import { type DiskChange } from '../cluster/disk-generations.js'
 import { type FolderSize, type FolderState, type ToPrimary, type ToWorker } from '../workers/messages.js'
 import { withTimeout } from '../with-timeout.js'
 import { type LocalDiskFolder, stopTimeoutMs } from './local-disk-folder.js'
@@ -31,8 +30,8 @@ export class PrimaryDiskFolder {
 
   /** Returns what a worker needs to begin. */
   get state (): FolderState {
-    const { path, registry: { records } } = this.#folder
-    return { path, records: records.list, size: this.#size }
+    const { path, spaces } = this.#folder
+    return { path, spaces: spaces.list, size: this.#size }
   }
 
   /** Size for metrics, which no worker counts. */
@@ -46,15 +45,16 @@ export class PrimaryDiskFolder {
     return { bytes, entries, maxBytes, isCounted: size !== undefined }
   }
 
-  /** Makes a change for a worker, after all changes before it, and publishes the records before it responds. */
+  /** Makes a change for a worker, after all changes before it, and publishes the spaces before it responds. */
   change ({ id, change }: ChangeRequest, respond: (message: ToWorker) => void): void {
     this.#changing = this.#changing.then(async () => {
       try {
-        const isDone = await this.#make(change)
-        this.#broadcast({ kind: 'disk_records', records: this.#folder.registry.records.list })
-        respond({ kind: 'disk_changed', id, result: { isDone } })
+        if (change.kind === 'put') await this.#folder.spaces.put(change.record, change.replacesAll)
+        else await this.#folder.spaces.renew(change.name)
+        this.#broadcast({ kind: 'disk_spaces', spaces: this.#folder.spaces.list })
+        respond({ kind: 'disk_changed', id })
       } catch (error) {
-        respond({ kind: 'disk_changed', id, result: { error: (error as Error).message } })
+        respond({ kind: 'disk_changed', id, error: (error as Error).message })
       }
     })
   }
@@ -77,20 +77,6 @@ export class PrimaryDiskFolder {
         await this.#folder.stop()
       })
     )
-  }
-
-  async #make ({ kind, chain, known }: DiskChange): Promise<boolean> {
-    const { registry } = this.#folder
-    switch (kind) {
-      case 'claim':
-        return await registry.claim(chain.id, chain.generation, known)
-      case 'update':
-        await registry.update(chain, known)
-        return true
-      case 'renew':
-        await registry.renew(chain, known)
-        return true
-    }
   }
 
   #publishSize (): void {

@@ -81,7 +81,7 @@ export async function buildProxyServer (
     },
     hooks
   )
-  const { proxy, upstreamPool, headPollers, upstreamLifecycle, following, generations, redisBackend, diskBackend } =
+  const { proxy, upstreamPool, headPollers, upstreamLifecycle, following, spaces, redisBackend, diskBackend } =
     components
   const { certificate } = components
   const { tracker, invalidator, inFlight } = proxy
@@ -179,10 +179,10 @@ export async function buildProxyServer (
     mask: text => masker.mask(text),
     purger: buildPurger({
       tracker,
-      generations,
+      spaces,
       invalidator,
       sharedTier: redisBackend,
-      diskBackend,
+      isSpaceShared: redisBackend !== undefined || diskBackend?.isShared === true,
       chainMismatch: () => describeChainMismatch(upstreamPool.upstreams, tracker)
     }),
     setCordoned: (name, isCordoned) => {
@@ -198,8 +198,7 @@ export async function buildProxyServer (
       // A silent upstream must not prevent a process from serving cached responses or from stopping (law 6: the cache
       // can only help).
       await withTimeout(maxStartMs, headPollers.start())
-      if (tracker.chain === undefined) await redisBackend?.restoreChain()
-      await diskBackend?.restoreChain()
+      await spaces.restore()
       redisBackend?.sync().catch(() => {})
       const reason = describeChainMismatch(upstreamPool.upstreams, tracker)
       if (reason !== undefined) {
@@ -208,7 +207,7 @@ export async function buildProxyServer (
           'no upstream serves the configured chain: reads get 503 until one does; check that chainId is the chain of ' +
             'your upstreams'
         )
-      } else if (tracker.chain === undefined) {
+      } else if (tracker.space === undefined) {
         log.warn(
           'no upstream has responded yet: reads get 503 until one does; check each url of upstreams, which must not ' +
             'end with /v1, and that GET /v1 works there'
@@ -233,9 +232,12 @@ export async function buildProxyServer (
       current.replace(next)
     },
     stop: async (deadlines, closeMore) => {
+      // Reads an upstream, so it begins before their connections close.
+      const recorded = spaces.recordLast().catch(() => {})
       await stopGracefully(app, drain, {
         cancelRequests,
         close: async () => {
+          await recorded
           await Promise.all([close(), closeMore()])
         }
       }, deadlines)

@@ -1,10 +1,11 @@
 import { type Invalidation } from '../cache/invalidation.js'
 import { type LowerTier } from '../cache/tier.js'
-import { type ChainGeneration, type Tracker } from '../chain/tracker.js'
+import { type Space } from '../chain/space.js'
+import { type Tracker } from '../chain/tracker.js'
 import { invalidationOfRead, type LocalInvalidator } from '../proxy/local-invalidator.js'
-import { readPurge } from '../api/purge-request.js'
+import { encodePurgeRequest, readPurge } from '../api/purge-request.js'
 import { ErrorResponse, unavailableError } from '../api/error-response.js'
-import { type Generations } from '../chain/generations.js'
+import { type Spaces } from '../chain/spaces.js'
 import { type PurgeResult } from '../http/purge-route.js'
 
 /** Tier that replicas share, and what reaches all of them through it. */
@@ -13,23 +14,20 @@ export interface SharedTier {
   /** Reads the state of the other replicas and publishes what they lack. */
   sync(): Promise<void>
   /**
-   * Purges on every replica; resolves with false while some are still to be notified. `onFound` reports that this
-   * process or the tier had any of it.
+   * Purges a read, in the form of the purge route, on every replica; resolves with false while some are still to be
+   * notified. `onFound` reports that this process or the tier had any of it.
    */
-  purge(
-    chain: ChainGeneration,
-    invalidationIn: (chain: ChainGeneration) => Invalidation,
-    onFound?: () => void
-  ): Promise<boolean>
+  purge(space: Space, request: string, onFound?: () => void): Promise<boolean>
 }
 
 /** Parts that a purge reaches. */
 export interface PurgerOptions {
   readonly tracker: Tracker
-  readonly generations: Generations
+  readonly spaces: Spaces
   readonly invalidator: LocalInvalidator
   readonly sharedTier: SharedTier | undefined
-  readonly diskBackend: { readonly isShared: boolean, sync(): Promise<void> } | undefined
+  /** True if other processes find the space of a purge of everything where all share it. */
+  readonly isSpaceShared: boolean
   /** Names the upstreams that serve another chain than the configured one. */
   readonly chainMismatch: () => string | undefined
 }
@@ -44,31 +42,26 @@ export interface Purger {
 
 /** Builds the purger of one process. */
 export function buildPurger (
-  { tracker, generations, invalidator, sharedTier, diskBackend, chainMismatch }: PurgerOptions
+  { tracker, spaces, invalidator, sharedTier, isSpaceShared, chainMismatch }: PurgerOptions
 ): Purger {
   return {
     purge: async body => {
       const purge = readPurge(body)
-      const { chain } = tracker
-      if (chain === undefined) {
+      const { space } = tracker
+      if (space === undefined) {
         throw unavailableError(chainMismatch() ?? 'no upstream has been reached yet, so the chain is unknown')
       }
       if (purge.all) {
-        generations.startNewGeneration()
-        const everywhere = await Promise.all([sharedTier?.sync(), diskBackend?.sync()]).then(
-          () => generations.isAgreed,
-          () => false
-        )
-        // Other replicas may start generations while the shared tier is down, so this number is left out.
-        return { everywhere, ...(everywhere && { generation: tracker.generation }) }
+        const everywhere = await spaces.replaceAll()
+        // Another process may replace everything too while a place is down, so this name is left out.
+        return { everywhere, ...(everywhere && { space: tracker.space?.name }) }
       }
-      const invalidationFor = (on: ChainGeneration): Invalidation => invalidationOfRead(purge.read, on)
       let isFound = false
       const purged = sharedTier !== undefined
-        ? sharedTier.purge(chain, invalidationFor, () => {
+        ? sharedTier.purge(space, encodePurgeRequest(purge.read).toString(), () => {
           isFound = true
         })
-        : invalidator.invalidate(invalidationFor(chain)).then(hadAny => {
+        : invalidator.invalidate(invalidationOfRead(purge.read, space)).then(hadAny => {
           isFound = hadAny
           return true
         })
@@ -82,15 +75,24 @@ export function buildPurger (
     },
     purgeLocally: async body => {
       const purge = readPurge(body)
-      const { chain } = tracker
+      const { space } = tracker
       if (purge.all) {
-        await invalidator.invalidateAll()
-        // Follows the generation that the first worker has started and recorded where all see it.
-        if (sharedTier === undefined && diskBackend?.isShared !== true) generations.startNewGeneration()
-        else await Promise.all([sharedTier?.sync(), diskBackend?.sync()])
+        // Follows the space that the first worker has begun and recorded where all see it.
+        if (isSpaceShared) await spaces.settle()
+        if (tracker.space === space) await spaces.replaceAll()
         return true
       }
-      return chain !== undefined && await invalidator.invalidate(invalidationOfRead(purge.read, chain))
+      return space !== undefined && await invalidator.invalidate(invalidationOfRead(purge.read, space))
     }
+  }
+}
+
+/** Returns what may be stored in a space for a purged read; undefined if the request is of another form. */
+export function invalidationOfPurge (request: string, space: Space): Invalidation | undefined {
+  try {
+    const purge = readPurge(Buffer.from(request))
+    return purge.all ? undefined : invalidationOfRead(purge.read, space)
+  } catch {
+    return undefined
   }
 }

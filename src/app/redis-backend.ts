@@ -15,10 +15,9 @@ import { RedisLink } from '../redis/link.js'
 import { RedisSubscriber } from '../redis/subscriber.js'
 import { createClient, createSubscriberClient, type RedisConnectionOptions } from '../redis/create-client.js'
 import { ReplicaSync } from '../cluster/replica-sync.js'
-import { RedisGenerationRegistry, type RememberedUpstream } from '../cluster/redis-generation-registry.js'
-import { ReplicaAgreement } from '../cluster/replica-agreement.js'
-import { type GenerationRegistry } from '../chain/generation-registry.js'
-import { type Generations } from '../chain/generations.js'
+import { RedisSpaces, type RememberedUpstream } from '../cluster/redis-spaces.js'
+import { type Spaces } from '../chain/spaces.js'
+import { invalidationOfPurge } from './purger.js'
 import { ReplicaChannel } from '../cluster/replica-channel.js'
 import { PurgeLog } from '../cluster/purge-log.js'
 import { Purges } from '../cluster/purges.js'
@@ -41,10 +40,10 @@ export interface RedisBackendOptions {
   readonly now: () => number
 }
 
-/** Redis before its backend is built: generations are chosen with the registry, and the backend needs them. */
+/** Redis before its backend is built: spaces are chosen with what it has, and the backend needs them. */
 export interface RedisBackendBuilder {
-  readonly registry: GenerationRegistry
-  buildBackend(generations: Generations, invalidator: LocalInvalidator): RedisBackend
+  readonly place: RedisSpaces
+  buildBackend(spaces: Spaces, invalidator: LocalInvalidator): RedisBackend
 }
 
 /** State that replicas share through Redis, with its synchronization. */
@@ -56,8 +55,6 @@ export interface RedisBackend extends SharedTier {
   warnings(): readonly string[]
   /** Connects; resolves when it is known if Redis is up. */
   start(): Promise<void>
-  /** Restores the chain from Redis while no upstream responds. */
-  restoreChain(): Promise<void>
   publishHead(): void
   /** Disconnects, after the tier has been closed. */
   stop(): void
@@ -70,7 +67,7 @@ const downMessages = {
 // Time limit for a DNS lookup of a Redis host.
 const dnsTimeoutMs = 2000
 
-/** Builds the link to Redis and the registry of generations, without connecting. */
+/** Builds the link to Redis and the spaces there, without connecting. */
 export function prepareRedisBackend (config: RedisConfig, options: RedisBackendOptions): RedisBackendBuilder {
   const { keyPrefix, timeoutMs, ttlSeconds } = config
   const { metrics, now, rememberedUpstreams } = options
@@ -78,16 +75,16 @@ export function prepareRedisBackend (config: RedisConfig, options: RedisBackendO
   const prefix = redisKeyPrefix(keyPrefix)
   const link = new RedisLink(createClient(connectionOptions), { timeoutMs, probeKey: `${prefix}probe`, now, metrics })
   const keys = new ExpiringKeys(link, prefix, ttlSeconds)
-  const registry = new RedisGenerationRegistry(keys, rememberedUpstreams)
+  const place = new RedisSpaces(keys, rememberedUpstreams)
   const channel = new ReplicaChannel(
     link,
     prefix,
     channel => new RedisSubscriber(attempt => createSubscriberClient(connectionOptions, attempt), channel)
   )
   return {
-    registry,
-    buildBackend: (generations, invalidator) =>
-      redisBackendOf(config, options, { link, prefix, keys, registry, news: channel, generations, invalidator })
+    place,
+    buildBackend: (spaces, invalidator) =>
+      redisBackendOf(config, options, { link, prefix, keys, place, news: channel, spaces, invalidator })
   }
 }
 
@@ -96,20 +93,19 @@ interface BackendParts {
   readonly link: RedisLink
   readonly prefix: string
   readonly keys: ExpiringKeys
-  readonly registry: RedisGenerationRegistry
+  readonly place: RedisSpaces
   readonly news: ReplicaChannel
-  readonly generations: Generations
+  readonly spaces: Spaces
   readonly invalidator: LocalInvalidator
 }
 
 function redisBackendOf (
   { keyPrefix, ttlSeconds }: RedisConfig,
   { maxEntryBytes, tracker, metrics, now, log, releases, localBuckets, inFlight }: RedisBackendOptions,
-  { link, prefix, keys, registry, news, generations, invalidator }: BackendParts
+  { link, prefix, keys, place, news, spaces, invalidator }: BackendParts
 ): RedisBackend {
   const settingsCheck = new RedisSettingsCheck(link)
   const buckets = new RedisBuckets(link, prefix, localBuckets, now)
-  const agreement = new ReplicaAgreement(generations, tracker)
   const tier = new RedisTier(link, {
     keyPrefix,
     ttlSeconds,
@@ -117,22 +113,22 @@ function redisBackendOf (
     metrics,
     inFlight,
     now,
-    isAgreed: () => agreement.isReached
+    isAgreed: () => spaces.isIn(place) && purges.isAppliedIn(tracker.space)
   })
-  const purges = new Purges({
+  const purges: Purges = new Purges({
     store: tier,
     log: new PurgeLog(keys),
     local: invalidator,
-    agreement,
+    invalidationOf: invalidationOfPurge,
+    placedSpace: () => spaces.isIn(place) ? tracker.space : undefined,
     notifyReplicas: async chainId => {
       await news.notifyChange(chainId)
     }
   })
   const replicaSync = new ReplicaSync({
     link,
-    registry,
-    generations,
-    agreement,
+    place,
+    spaces,
     tier,
     purges,
     news,
@@ -151,9 +147,9 @@ function redisBackendOf (
           ...(buckets.scriptError === undefined
             ? []
             : [`Redis does not count client limits, so each process counts alone: ${buckets.scriptError}`]),
-          ...(purges.hasPending || generations.isPurgeAllPending
+          ...(purges.hasPending || spaces.isPurgeAllPending
             ? ['Redis tier not read: purges are not delivered yet']
-            : tracker.chain !== undefined && !generations.isAgreed
+            : tracker.space !== undefined && !spaces.isIn(place)
             ? ['Redis tier not read: no upstream has proven yet that its entries are of this chain']
             : [])
         ]
@@ -165,7 +161,7 @@ function redisBackendOf (
           Promise.all([settingsCheck.check(), replicaSync.sync()]).catch(() => {})
         },
         onDown: reason => {
-          agreement.suspend()
+          spaces.suspend(place)
           log.warn({ reason }, downMessages[link.fault])
         }
       })
@@ -178,15 +174,10 @@ function redisBackendOf (
     sync: async () => {
       await replicaSync.sync()
     },
-    restoreChain: async () => {
-      await replicaSync.restoreChain().catch(() => {})
-    },
     purge: async (...purge) => await purges.purge(...purge),
     publishHead: () => {
-      // Another chain may have an unconfirmed number.
-      if (agreement.chain !== undefined && tracker.stamped !== undefined) {
-        news.publishHead(agreement.chain.generation, tracker.stamped)
-      }
+      const { space, stamped } = tracker
+      if (space !== undefined && stamped !== undefined && spaces.isIn(place)) news.publishHead(space.name, stamped)
     },
     stop: () => {
       replicaSync.stop()

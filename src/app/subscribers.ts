@@ -1,7 +1,7 @@
 import { type Logger } from 'pino'
 import { type LowerTier } from '../cache/tier.js'
 import { type ResponsePosition } from '../api/position.js'
-import { type Generations } from '../chain/generations.js'
+import { type Spaces } from '../chain/spaces.js'
 import { type Tracker } from '../chain/tracker.js'
 import { type VersionWaits } from '../chain/version-waits.js'
 import { type Metrics } from '../metrics/metrics.js'
@@ -21,7 +21,7 @@ export interface Subscribers {
   readonly tracker: Tracker
   readonly upstreamPool: UpstreamPool
   readonly headPollers: HeadPollers
-  readonly generations: Generations
+  readonly spaces: Spaces
   readonly versionWaits: VersionWaits
   readonly invalidator: LocalInvalidator
   readonly lowerTiers: readonly LowerTier[]
@@ -58,7 +58,7 @@ function subscribeToChain (
     tracker,
     upstreamPool,
     headPollers,
-    generations,
+    spaces,
     versionWaits,
     invalidator,
     lowerTiers,
@@ -71,9 +71,9 @@ function subscribeToChain (
   // Counts and logs first, so that a reset shows even if a later reaction fails.
   chain.reset.subscribe(() => {
     metrics.chainReset()
-    log.warn('chain reset: a new key generation starts')
+    log.warn('chain reset: a new space begins')
   })
-  // Windows and verification belong to the old chain, and the choice of a generation reads upstreams.
+  // Windows and verification belong to the old chain, and the choice of a space reads upstreams.
   chain.reset.subscribe(() => {
     upstreamPool.resetChain(tracker.chainId)
     headPollers.pollAll().catch(() => {})
@@ -82,9 +82,9 @@ function subscribeToChain (
   chain.reset.subscribe(() => {
     following.reset()
   })
-  // Drops the anchors of the old chain, and changes the generation, which invalidates everything cached.
-  chain.reset.subscribe(stamped => {
-    generations.recordReset(stamped)
+  // Keys name the new space from here on, so nothing cached is found.
+  chain.reset.subscribe(() => {
+    spaces.recordReset()
   })
   // Workers count resets before they get the first head of the new chain.
   chain.reset.subscribe(() => workers.onChainReset?.())
@@ -100,30 +100,30 @@ function subscribeToChain (
   })
   chain.resetByReplica.subscribe(() => workers.onChainReset?.())
 
-  // Nothing of the old generation may be served from now on.
-  chain.generationChanged.subscribe(() => {
-    invalidator.changeGeneration()
+  // Nothing of the old space may be served from now on.
+  chain.spaceChanged.subscribe(() => {
+    invalidator.changeSpace()
   })
   // Versions of the old chain say nothing about the new one.
-  chain.generationChanged.subscribe(() => {
+  chain.spaceChanged.subscribe(() => {
     lowestRequested.clear()
     following.reset()
   })
-  // Pending writes carry the previous generation, which may belong to another chain (law 7: chains never mix).
-  chain.generationChanged.subscribe(() => {
+  // Pending writes are of the previous space, which may belong to another chain (law 7: chains never mix).
+  chain.spaceChanged.subscribe(() => {
     for (const tier of lowerTiers) tier.dropPending()
   })
-  chain.generationChanged.subscribe(generation => {
-    log.info({ generation }, 'key generation changed')
+  chain.spaceChanged.subscribe(({ name }) => {
+    log.info({ space: name }, 'space changed')
   })
-  // Other replicas learn of the generation last, once this one has switched.
-  chain.generationChanged.subscribe(() => {
+  // Other replicas learn of the space last, once this one has switched.
+  chain.spaceChanged.subscribe(() => {
     redisBackend?.sync().catch(() => {})
   })
 
-  chain.conflictingChain.subscribe(generation => {
+  chain.conflictingChain.subscribe(space => {
     log.error(
-      { generation },
+      { space },
       'another chain with the same chain id uses this Redis and this keyPrefix: unless the chain is being reset, ' +
         'give each chain its own keyPrefix'
     )

@@ -211,7 +211,7 @@ export class PrimaryChannel {
         return this.#receiver.replaceUpstreams(message.config)
       case 'take_result':
         return this.#buckets.onTakeResult(message.id, message.waitMs)
-      case 'disk_records':
+      case 'disk_spaces':
       case 'disk_size':
       case 'disk_changed':
         return this.#folder?.onMessage(message)

@@ -182,8 +182,8 @@ export class DiskTier implements LowerTier, OwnTier {
   async #invalidate (invalidation: Invalidation, wasProven: boolean): Promise<boolean> {
     const space = this.#options.space()
     if (space === undefined) throw new Error('the chain on the disk is not proven yet')
-    // Keys name the generation of their time; another one, proven since, has the same reads under other keys.
-    if (!wasProven && !isOfGeneration(invalidation, space)) {
+    // Keys name the space of their time; another one, proven since, has the same reads under other keys.
+    if (!wasProven && !isOfSpace(invalidation, space)) {
       await this.#options.renewSpace()
       return true
     }
@@ -282,8 +282,8 @@ function intervalOf (key: string, { first, last }: EntryInterval): DiskInterval 
   return { first, last, height: BigInt(key.slice(familyOfKey(key).length + 1)) }
 }
 
-/** Returns true if all keys of an invalidation name the generation of a space. */
-function isOfGeneration ({ keys, intervals }: Invalidation, space: string): boolean {
+/** Returns true if all keys of an invalidation name the space of a folder. */
+function isOfSpace ({ keys, intervals }: Invalidation, space: string): boolean {
   const prefix = `${space.slice(0, space.lastIndexOf('-'))} `
   return [...keys, ...intervals.map(({ family }) => family)].every(name => name.startsWith(prefix))
 }

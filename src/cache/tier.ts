@@ -52,7 +52,7 @@ export interface LowerTier extends CacheTier<TierWrite, FoundEntry> {
   readonly name: Exclude<TierName, 'memory'>
   /** Problems for the status page, as readable sentences. */
   readonly warnings: readonly string[]
-  /** Drops entries on their way into the tier, because keys name another generation from now on. */
+  /** Drops entries on their way into the tier, because keys name another space from now on. */
   dropPending(): void
 }
 

@@ -1,4 +1,5 @@
 import { type ResponsePosition } from '../api/position.js'
+import { type Space } from './space.js'
 import { TypedEvent } from '../typed-event.js'
 
 /** Events about the chain that keys name and about its head; `app/subscribers.ts` lists who reacts. */
@@ -7,10 +8,10 @@ export class ChainEvents {
   readonly reset = new TypedEvent<ResponsePosition>()
   /** Another replica noticed a chain reset first. */
   readonly resetByReplica = new TypedEvent()
-  /** Keys name this generation from now on. */
-  readonly generationChanged = new TypedEvent<number>()
-  /** Replicas that share this Redis read another chain with the same chain id as this generation. */
-  readonly conflictingChain = new TypedEvent<number>()
+  /** Keys name this space from now on. */
+  readonly spaceChanged = new TypedEvent<Space>()
+  /** Replicas that share this Redis read another chain with the same chain id, in the space of this name. */
+  readonly conflictingChain = new TypedEvent<string>()
   /** A response of an upstream moved the position forward. */
   readonly headAdvanced = new TypedEvent<ResponsePosition>()
   /** The served head moved forward, by a response or by another replica. */

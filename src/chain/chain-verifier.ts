@@ -1,4 +1,3 @@
-import { type Anchor } from './anchors.js'
 import { type ResponsePosition } from '../api/position.js'
 import { type UpstreamPool } from '../upstreams/upstream-pool.js'
 import { UpstreamFailure } from '../upstreams/upstream-failure.js'
@@ -6,13 +5,13 @@ import { UnprovenPositionError, type QuarantineReason } from '../upstreams/chain
 import { isReachable, readHead, readHeadInTime } from '../upstreams/head-pollers.js'
 import { type UpstreamClient } from '../upstreams/upstream-client.js'
 import { type ChainVerification, type EarlierStatements } from './quarantine.js'
-import { type GenerationDependencies, type ComparedUpstream } from './generation-dependencies.js'
-import { type Generations } from './generations.js'
+import { type ChainReader, type ComparedUpstream } from './chain-proof.js'
+import { type Spaces, type SpacesOptions } from './spaces.js'
 import { contradicts, isJump, isNear, type Tracker } from './tracker.js'
 import { readBlockEnd, readFinalBlockHash } from '../api/block-summary.js'
-import { type UpstreamResponse } from '../api/upstream-response.js'
-import { blockByHeightTarget } from '../api/request-targets.js'
-import { type UpstreamRequest, probeRequest } from '../upstreams/upstream-request.js'
+import { blockByHeightTarget, transactionByVersionTarget } from '../api/request-targets.js'
+import { readAccumulatorRoot } from '../api/transaction-summary.js'
+import { probeRequest } from '../upstreams/upstream-request.js'
 
 // An upstream that was down may fail block reads for this long. After that it is compared without blocks, if no
 // verified peer is up.
@@ -23,7 +22,7 @@ const maxAskedOthers = 2
 /** Parts that verification needs. */
 export interface ChainVerifierOptions {
   readonly pool: UpstreamPool
-  readonly generations: Generations
+  readonly spaces: Spaces
   readonly tracker: Tracker
   /** Resolves after the first polls of the upstreams before this one in the configuration. */
   readonly waitForEarlier: (client: UpstreamClient) => Promise<void>
@@ -108,7 +107,7 @@ export class ChainVerifier implements ChainVerification {
   }
 
   async #isOnChain (client: UpstreamClient, stamped: ResponsePosition): Promise<boolean> {
-    return await this.#options.generations.compare(this.#comparedOf(client, stamped, false)) === 'same'
+    return await this.#options.spaces.compare(this.#comparedOf(client, stamped, false)) === 'same'
   }
 
   /** Polls the upstream; twice for a jump, because an address may balance over nodes of which one lags. */
@@ -154,12 +153,12 @@ export class ChainVerifier implements ChainVerification {
     wasDown: boolean,
     { recordContradiction, recordChange }: EarlierStatements
   ): Promise<QuarantineReason | undefined> {
-    const { pool, generations, waitForEarlier } = this.#options
+    const { pool, spaces, waitForEarlier } = this.#options
     // When upstreams disagree at the start, the first in configuration order that responds decides the chain.
     if (pool.upstreams.every(other => !other.isVerified)) await waitForEarlier(client)
-    if (await generations.compare(this.#comparedOf(client, stamped, wasDown)) === 'same') return undefined
+    if (await spaces.compare(this.#comparedOf(client, stamped, wasDown)) === 'same') return undefined
     const verification = this.#previous.then(async () =>
-      await generations.verifyChain({
+      await spaces.verifyChain({
         ...this.#comparedOf(client, stamped, wasDown),
         isLastReachable: async () => await this.#isLastReachable(client),
         recordContradiction,
@@ -177,7 +176,7 @@ export class ChainVerifier implements ChainVerification {
 
   /** Resolves with true if the upstream is on our chain without any decision. */
   async isSameChain (client: UpstreamClient, stamped: ResponsePosition): Promise<boolean> {
-    const result = await this.#options.generations.compare(this.#comparedOf(client, stamped, true))
+    const result = await this.#options.spaces.compare(this.#comparedOf(client, stamped, true))
     return result === 'same' || result === 'unproven'
   }
 
@@ -187,23 +186,28 @@ export class ChainVerifier implements ChainVerification {
         referenceUpstream.isUp
       ? referenceUpstream.client
       : undefined
+    const toleratedMs = peer !== undefined ? Infinity : wasDown ? toleratedFailureMs : 0
+    const { readBlock, readRoot } = chainReaderOf(client)
     return {
       stamped,
-      readBlock: async height =>
-        await this.#readBlock(client, height, peer !== undefined ? Infinity : wasDown ? toleratedFailureMs : 0),
-      readPeerBlock: peer && blockReaderOf(peer)
+      readBlock: async height => await this.#tolerate(client, toleratedMs, async () => await readBlock(height)),
+      readRoot: async version => await this.#tolerate(client, toleratedMs, async () => await readRoot(version)),
+      readPeerBlock: peer && chainReaderOf(peer).readBlock
     }
   }
 
   /**
-   * Reads a block for the comparison; after `toleratedMs` of failures, returns undefined, and the comparison goes on
-   * without it.
+   * Reads for the comparison; after `toleratedMs` of failures, returns undefined, and the comparison goes on without it.
    */
-  async #readBlock (client: UpstreamClient, height: bigint, toleratedMs: number): Promise<Anchor | undefined> {
+  async #tolerate<T> (
+    client: UpstreamClient,
+    toleratedMs: number,
+    read: () => Promise<T | undefined>
+  ): Promise<T | undefined> {
     try {
-      const block = await blockReaderOf(client)(height)
+      const found = await read()
       this.#failingSince.delete(client)
-      return block
+      return found
     } catch (error) {
       const since = this.#failingSince.get(client) ?? this.#options.now()
       this.#failingSince.set(client, since)
@@ -222,20 +226,32 @@ export class ChainVerifier implements ChainVerification {
   }
 }
 
-/** Builds a reader of final blocks by height. */
-function blockReaderOf (client: UpstreamClient): (height: bigint) => Promise<Anchor | undefined> {
-  return async height => await readFinalBlock(async request => await client.fetch(request), height)
+/** Builds the reads that identify the chain of an upstream; they never come from the cache. */
+function chainReaderOf (client: Pick<UpstreamClient, 'fetch'>): ChainReader {
+  return {
+    readBlock: async height => {
+      const found = await fetchWhole(client, blockByHeightTarget(height))
+      const hash = found && readFinalBlockHash(found.body, height, found.stamped.position.head.version)
+      return hash === undefined ? undefined : { height, hash }
+    },
+    readRoot: async version => {
+      const found = await fetchWhole(client, transactionByVersionTarget(version))
+      return found && readAccumulatorRoot(found.body, version)
+    }
+  }
 }
 
 /** Builds the reads of our chain from the pool's reference upstream. */
-export function referenceReadersOf (pool: UpstreamPool): Pick<GenerationDependencies, 'readBlock' | 'readHead'> {
+export function referenceOf (pool: UpstreamPool): SpacesOptions['reference'] {
+  const reader = (): ChainReader => {
+    const { referenceUpstream } = pool
+    // Without an upstream nothing is known of the chain, not even that something is missing.
+    if (referenceUpstream === undefined) throw new UpstreamFailure('every upstream', 'unreachable', undefined)
+    return chainReaderOf(referenceUpstream.client)
+  }
   return {
-    readBlock: async height => {
-      const { referenceUpstream } = pool
-      // Without an upstream nothing is known of the block, not even that it is missing.
-      if (referenceUpstream === undefined) throw new UpstreamFailure('every upstream', 'unreachable', undefined)
-      return await blockReaderOf(referenceUpstream.client)(height)
-    },
+    readBlock: async height => await reader().readBlock(height),
+    readRoot: async version => await reader().readRoot(version),
     readHead: async () => {
       const { referenceUpstream } = pool
       return referenceUpstream && await readHead(async request => await referenceUpstream.client.fetch(request))
@@ -243,21 +259,15 @@ export function referenceReadersOf (pool: UpstreamPool): Pick<GenerationDependen
   }
 }
 
-/**
- * Reads the final block of a height, never from the cache; undefined where the upstream lacks it. Rejects on 429, 5xx,
- * or no position.
- */
-export async function readFinalBlock (
-  fetch: (request: UpstreamRequest) => Promise<UpstreamResponse>,
-  height: bigint
-): Promise<Anchor | undefined> {
-  const response = await fetch(probeRequest(blockByHeightTarget(height)))
-  response.rest?.destroy()
-  const { status, stamped } = response
+/** Fetches a whole response with a position; undefined where the upstream lacks it. Rejects on 429, 5xx, or no position. */
+async function fetchWhole (
+  client: Pick<UpstreamClient, 'fetch'>,
+  target: string
+): Promise<{ readonly body: Buffer, readonly stamped: ResponsePosition } | undefined> {
+  const { status, stamped, rest, body } = await client.fetch(probeRequest(target))
+  rest?.destroy()
   if (status === 429 || status >= 500 || (status < 400 && stamped === undefined)) {
-    throw new UpstreamFailure('the upstream', 'invalid_response', `${status} for a block`)
+    throw new UpstreamFailure('the upstream', 'invalid_response', `${status} for ${target}`)
   }
-  if (status !== 200 || response.rest !== undefined || stamped === undefined) return undefined
-  const hash = readFinalBlockHash(response.body, height, stamped.position.head.version)
-  return hash === undefined ? undefined : { height, hash }
+  return status === 200 && rest === undefined && stamped !== undefined ? { body, stamped } : undefined
 }

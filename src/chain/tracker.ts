@@ -1,5 +1,6 @@
 import { ChainChanges } from './chain-changes.js'
 import { ChainEvents } from './chain-events.js'
+import { Space } from './space.js'
 import { compareBigInts, type Head, type Oldest, type Position, type ResponsePosition } from '../api/position.js'
 import { type LedgerStamp } from '../upstreams/ranking.js'
 
@@ -9,12 +10,6 @@ const maxUnprovenUsec = 60_000_000n
 
 /** Relation of a response's position to the served head. */
 export type PositionRelation = 'ahead' | 'behind' | 'reset' | 'other_chain'
-
-/** Chain id and generation that every key names (law 7: chains never mix). */
-export interface ChainGeneration {
-  readonly id: number
-  readonly generation: number
-}
 
 /** Key with which clients encrypt transactions of an epoch. */
 export interface EncryptionKey {
@@ -32,11 +27,8 @@ export class Tracker {
   readonly #changes: ChainChanges
   readonly #configuredId: number | undefined
   #chainId: number | undefined
-  #chain: ChainGeneration | undefined
+  #space: Space | undefined
   readonly #isShared: boolean
-  #isGenerationChosen: boolean
-  #generation = 1
-  #highestGeneration = 1
   #served: ResponsePosition | undefined
   #learnedAtMs = -Infinity
   #movedAtMs = -Infinity
@@ -49,8 +41,8 @@ export class Tracker {
   #encryptionKey: EncryptionKey | undefined
 
   /**
-   * A configured chain id overrides upstreams; else the first response decides. With a registry, no chain is known
-   * before replicas agree on a generation.
+   * A configured chain id overrides upstreams; else the first response decides. Where processes share a place, no space
+   * is known before it is chosen.
    */
   constructor (
     chainId: number | undefined,
@@ -65,27 +57,17 @@ export class Tracker {
     this.#events = events
     this.#changes = changes
     this.#isShared = isShared
-    this.#isGenerationChosen = !isShared
+    this.#beginSpace()
   }
 
-  /** Chain to key by; undefined until its id is known and its generation chosen. */
-  get chain (): ChainGeneration | undefined {
-    if (this.#chainId === undefined || !this.#isGenerationChosen) return undefined
-    // One object per chain, so that callers may compare by identity.
-    if (this.#chain?.id !== this.#chainId || this.#chain.generation !== this.#generation) {
-      this.#chain = { id: this.#chainId, generation: this.#generation }
-    }
-    return this.#chain
+  /** Space that keys name; undefined until it is known. */
+  get space (): Space | undefined {
+    return this.#space
   }
 
-  /** True while keys name this generation: no reset and no purge of everything has begun another since. */
-  isCurrent ({ generation }: ChainGeneration): boolean {
-    return this.chain?.generation === generation
-  }
-
-  /** Latest generation, chosen or not. */
-  get generation (): number {
-    return this.#generation
+  /** True while keys name this space: no reset and no purge of everything has begun another since. */
+  isCurrent (space: Space): boolean {
+    return this.#space === space
   }
 
   /** Chain id from the configuration. */
@@ -93,7 +75,7 @@ export class Tracker {
     return this.#configuredId
   }
 
-  /** Chain id, configured or learned, with or without a chosen generation. */
+  /** Chain id, configured or learned, with or without a space. */
   get chainId (): number | undefined {
     return this.#chainId
   }
@@ -137,6 +119,7 @@ export class Tracker {
   /** Learns the position of a new response. */
   learn (position: Position, family: string, encryptionKey?: string): PositionRelation {
     this.#chainId ??= position.chainId
+    this.#beginSpace()
     if (position.chainId !== this.#chainId) return 'other_chain'
     const served = this.#served?.position
     const stamped = encryptionKey === undefined ? { position, family } : { position, family, encryptionKey }
@@ -219,14 +202,10 @@ export class Tracker {
     return this.#changes.begin()
   }
 
-  /**
-   * Replaces the chain after a reset: begins a new generation, or with a registry waits for a choice. Returns false if
-   * the change must wait.
-   */
+  /** Begins a new space after a chain reset; returns false if the change must wait. */
   reset (stamped: ResponsePosition): boolean {
     if (!this.beginChange()) return false
-    if (this.#isShared) this.#isGenerationChosen = false
-    else this.#generation = this.nextGeneration
+    this.#space = Space.begin(stamped.position.chainId)
     this.#clearPosition()
     this.#learnedAtMs = this.#now()
     this.#learnEncryptionKey(stamped)
@@ -235,18 +214,11 @@ export class Tracker {
     return true
   }
 
-  /** Number for a new chain, above every known generation. */
-  get nextGeneration (): number {
-    return Math.max(this.#generation, this.#highestGeneration) + 1
-  }
-
-  /** Sets the chain to key by, and drops a served head that contradicts it. */
-  setChain ({ id, generation }: ChainGeneration, head: ResponsePosition | undefined, isSameChain: boolean): void {
-    this.#chainId = id
-    this.#generation = generation
-    this.noteGeneration(generation)
-    this.#isGenerationChosen = true
-    if (!isSameChain && head === undefined) this.#clearPosition()
+  /** Sets the space that keys name; another chain drops the served head. */
+  setSpace (space: Space, head: ResponsePosition | undefined, isSameChain: boolean): void {
+    this.#chainId = space.chainId
+    this.#space = space
+    if (!isSameChain) this.#clearPosition()
     if (head === undefined || this.learnProven(head)) return
     this.#clearPosition()
     this.#learnEncryptionKey(head)
@@ -255,9 +227,9 @@ export class Tracker {
   }
 
   /** Drops a remembered chain that proved wrong; a configured chain id stays. */
-  clearChain (): void {
+  clearSpace (): void {
     this.#chainId = this.#configuredId
-    this.#isGenerationChosen = false
+    this.#space = undefined
     this.#clearPosition()
   }
 
@@ -298,9 +270,8 @@ export class Tracker {
     return { ...stamped, position: { ...stamped.position, oldest } }
   }
 
-  /** Records a generation of another replica, because a new number must be higher. */
-  noteGeneration (generation: number): void {
-    this.#highestGeneration = Math.max(this.#highestGeneration, generation)
+  #beginSpace (): void {
+    if (!this.#isShared && this.#chainId !== undefined) this.#space ??= Space.begin(this.#chainId)
   }
 
   #advanceTo (stamped: ResponsePosition): void {

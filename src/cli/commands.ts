@@ -173,7 +173,7 @@ export const commands: readonly Command[] = [{
   flags: [
     admin,
     { name: 'data', value: 'JSON', text: 'the body of a POST' },
-    { name: 'all', text: 'purges everything: a new generation begins' }
+    { name: 'all', text: 'purges everything: a new space begins' }
   ],
   notes: [
     'VARVE_ADMIN_TOKEN in the environment is sent as the admin token. One version of a block purges the block in ' +

@@ -94,9 +94,9 @@ function explainPassThrough (target: string, { method, accept, data }: ExplainIn
   }
 }
 
-// Chain id and generation come from upstreams, which this command does not contact, so placeholders replace them.
+// The space comes from upstreams, which this command does not contact, so a placeholder replaces it.
 function explainKey (read: Read, config: Config): Explanation {
-  const chain = { id: config.chainId ?? 'CHAIN', generation: 'GENERATION' }
+  const chain = { name: 'SPACE' }
   const keys = keysOf(read, chain)
   if (keys.intervalFamily !== undefined && read.height === undefined) {
     return { key: intervalKeyOf(keys.intervalFamily, 'HEIGHT') }

@@ -3,6 +3,11 @@ import { type RedisClient } from '../redis/create-client.js'
 
 // Client reads never wait for these commands.
 const controlTimeoutMs = 500
+// An absent key is compared as an empty text.
+const replaceScript = `
+  if (redis.call('GET', KEYS[1]) or '') ~= ARGV[1] then return 0 end
+  redis.call('SET', KEYS[1], ARGV[2], 'EX', ARGV[3])
+  return 1`
 
 /**
  * Shared keys of the replicas, under one prefix; each expires some time after its last write. Reads and writes reject
@@ -35,6 +40,14 @@ export class ExpiringKeys {
       name,
       async (client, key) => (await Promise.all([change(client, key), client.expire(key, this.#ttlSeconds)]))[0]
     )
+  }
+
+  /** Replaces the value of a key unless it has changed; returns false if it has. */
+  async replace (name: string, before: string | null, after: string): Promise<boolean> {
+    return await this.#run(
+      name,
+      async (client, key) => await client.eval(replaceScript, 1, key, before ?? '', after, this.#ttlSeconds)
+    ) === 1
   }
 
   async #run<T> (name: string, work: (client: RedisClient, key: string) => Promise<T>): Promise<T> {

@@ -1,15 +1,28 @@
 import { type Anchor } from '../chain/anchors.js'
 import { isEncryptionKey, isHeaderPrefix, type ResponsePosition } from '../api/position.js'
 import { decodeWithChecksum } from './checksummed-json.js'
-import { type Heartbeat, type ReplicaMessage, type Purge } from './replica-messages.js'
-import { type GenerationRecord, emptyGenerationRecord, type UpstreamChain } from '../chain/generation-record.js'
+import { type Heartbeat, type LastSpace, type Purge, type ReplicaMessage } from './replica-messages.js'
+import { type Root, type SpaceRecord } from '../chain/space.js'
 
 // Other versions of varve write other shapes, which count as absent (law 13: what was stored elsewhere is checked
 // before it is trusted).
 
-/** Parses the sealed record of a generation. */
-export function parseGeneration (text: string): GenerationRecord | undefined {
-  return parseKnown(decodeWithChecksum(text))
+/** Parses the sealed spaces of a chain id; leaves out what is no record of one. */
+export function parseSpaces (text: string | null | undefined, chainId: number): SpaceRecord[] {
+  const value = decodeWithChecksum(text)
+  if (!Array.isArray(value)) return []
+  return value.map(parseSpace).filter(record => record !== undefined).filter(record => record.chainId === chainId)
+}
+
+/** Parses the record of a space. */
+export function parseSpace (value: unknown): SpaceRecord | undefined {
+  if (!isObject(value)) return undefined
+  const { chainId, name, anchors, head, root, replaces } = value
+  if (
+    typeof chainId !== 'number' || !isSpaceName(name) || !isListOf(anchors, isAnchor) ||
+    !isListOf(replaces, isSpaceName) || (head !== undefined && !isStamped(head)) || (root !== undefined && !isRoot(root))
+  ) return undefined
+  return { chainId, name, anchors, head, root, replaces }
 }
 
 /** Parses a replica's sealed heartbeat. */
@@ -20,49 +33,28 @@ export function parseHeartbeat (text: string): Heartbeat | undefined {
     : undefined
 }
 
-/**
- * Parses an upstream's sealed chain. Records without anchors come from older versions; their number still leads to the
- * control record.
- */
-export function parseUpstreamChain (text: string | null | undefined): UpstreamChain | undefined {
+/** Parses the sealed space that an upstream last had. */
+export function parseLastSpace (text: string | null | undefined): LastSpace | undefined {
   const value = decodeWithChecksum(text)
-  if (!isObject(value)) return undefined
-  const { chainId, generation } = value
-  const known = value['anchors'] === undefined ? emptyGenerationRecord : parseKnown(value)
-  return typeof chainId === 'number' && typeof generation === 'number' && known !== undefined
-    ? { chainId, generation, ...known }
-    : undefined
+  if (!isObject(value) || typeof value['chainId'] !== 'number' || !isSpaceName(value['name'])) return undefined
+  return { chainId: value['chainId'], name: value['name'] }
 }
 
 /** Parses a sealed purge. */
 export function parsePurge (text: string): Purge | undefined {
   const value = decodeWithChecksum(text)
-  if (
-    !isObject(value) || !isText(value['id']) || !isListOf(value['keys'], isText) ||
-    !isListOf(value['blocks'], isPurgedBlock)
-  ) return undefined
-  return {
-    id: value['id'],
-    keys: value['keys'],
-    intervals: value['blocks'].map(({ blocks: family, version }) => ({ family, first: version, last: version }))
-  }
+  if (!isObject(value)) return undefined
+  const { id, space, request } = value
+  return isText(id) && isSpaceName(space) && isText(request) ? { id, space, request } : undefined
 }
 
 /** Parses a sealed message. */
 export function parseMessage (text: string): ReplicaMessage | undefined {
   const value = decodeWithChecksum(text)
   if (!isObject(value)) return undefined
-  const { kind, chainId, generation, stamped } = value
+  const { kind, chainId, space, stamped } = value
   if (kind === 'changed' && typeof chainId === 'number') return { kind, chainId }
-  return kind === 'head' && typeof generation === 'number' && isStamped(stamped)
-    ? { kind, generation, stamped }
-    : undefined
-}
-
-function parseKnown (value: unknown): GenerationRecord | undefined {
-  if (!isObject(value) || !isListOf(value['anchors'], isAnchor)) return undefined
-  const { anchors, head } = value
-  return head === undefined || isStamped(head) ? { anchors, head } : undefined
+  return kind === 'head' && isSpaceName(space) && isStamped(stamped) ? { kind, space, stamped } : undefined
 }
 
 function isStamped (value: unknown): value is ResponsePosition {
@@ -84,8 +76,12 @@ function isAnchor (value: unknown): value is Anchor {
   return isObject(value) && typeof value['height'] === 'bigint' && isText(value['hash'])
 }
 
-function isPurgedBlock (value: unknown): value is { blocks: string, version: bigint } {
-  return isObject(value) && isText(value['blocks']) && typeof value['version'] === 'bigint'
+function isRoot (value: unknown): value is Root {
+  return isObject(value) && typeof value['version'] === 'bigint' && isText(value['hash'])
+}
+
+function isSpaceName (value: unknown): value is string {
+  return isText(value) && /^[0-9a-f]{16}$/.test(value)
 }
 
 function isText (value: unknown): value is string {

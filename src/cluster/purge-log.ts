@@ -13,7 +13,7 @@ export interface PurgeLogContents {
   readonly mayBeTrimmed: boolean
 }
 
-/** The last purges of a chain, in the order of Redis, for replicas that missed the message. */
+/** The last purges of a chain id, in the order of Redis, for replicas that missed the message. */
 export class PurgeLog {
   readonly #keys: ExpiringKeys
 
@@ -32,12 +32,12 @@ export class PurgeLog {
   }
 
   async add (chainId: number, purge: Purge): Promise<void> {
-    await this.#write(chainId, async (client, key) => await client.lpush(key, encodePurge(purge)))
+    await this.#write(chainId, async (client, key) => await client.lpush(key, encodeWithChecksum(purge)))
   }
 
   /** Appends lost purges behind newer ones. */
   async restore (chainId: number, purges: readonly Purge[]): Promise<void> {
-    await this.#write(chainId, async (client, key) => await client.rpush(key, ...purges.map(encodePurge)))
+    await this.#write(chainId, async (client, key) => await client.rpush(key, ...purges.map(encodeWithChecksum)))
   }
 
   async #write (chainId: number, push: (client: RedisClient, key: string) => Promise<unknown>): Promise<void> {
@@ -47,15 +47,6 @@ export class PurgeLog {
   }
 }
 
-// Names the members as replicas of earlier versions read them.
-function encodePurge ({ id, keys, intervals }: Purge): string {
-  return encodeWithChecksum({
-    id,
-    keys,
-    blocks: intervals.map(({ family, first }) => ({ blocks: family, version: first }))
-  })
-}
-
 function purgeLogKeyOf (chainId: number): string {
-  return `purges ${chainId}`
+  return `purged reads ${chainId}`
 }

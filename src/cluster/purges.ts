@@ -1,9 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import { type Invalidation } from '../cache/invalidation.js'
 import { type RedisTier } from '../cache/redis-tier.js'
-import { type ChainGeneration } from '../chain/tracker.js'
+import { type Space } from '../chain/space.js'
 import { unavailableError } from '../api/error-response.js'
-import { type ReplicaAgreement, type UndeliveredPurge } from './replica-agreement.js'
 import { maxPurges, type PurgeLog } from './purge-log.js'
 import { type Purge } from './replica-messages.js'
 
@@ -21,24 +20,37 @@ export interface PurgeOptions {
   readonly store: RedisTier
   readonly log: PurgeLog
   readonly local: PurgeableTiers
-  readonly agreement: ReplicaAgreement
+  /** Returns what may be stored in a space for a read, in the form of the purge route; undefined if it is no read. */
+  readonly invalidationOf: (request: string, space: Space) => Invalidation | undefined
+  /** Returns the space that Redis has too; undefined while it has not. */
+  readonly placedSpace: () => Space | undefined
   /** Notifies the other replicas to read the log. */
   readonly notifyReplicas: (chainId: number) => Promise<void>
 }
 
+/** Purge that Redis does not have yet. */
+interface UndeliveredPurge {
+  readonly id: string
+  readonly request: string
+  /** Reports that something was found to purge. */
+  readonly onFound: () => void
+}
+
 /**
- * Purges entries on every replica: by a message, and by a log that replicas read regularly in case the message is lost.
+ * Purges reads on every replica: by a message, and by a log that replicas read regularly in case the message is lost.
+ * The log names reads, so each process applies it in its own space.
  */
 export class Purges {
   readonly #options: PurgeOptions
-  readonly #undelivered: UndeliveredPurge[]
+  // In order of delivery.
+  readonly #undelivered: UndeliveredPurge[] = []
   #delivering: Promise<void> | undefined
   // Newest first, at most `maxPurges`; undefined before the first sync.
   #known: readonly Purge[] | undefined
+  #appliedIn: Space | undefined
 
   constructor (options: PurgeOptions) {
     this.#options = options
-    this.#undelivered = options.agreement.undeliveredPurges
   }
 
   /** True while Redis may still store purged entries. */
@@ -46,32 +58,33 @@ export class Purges {
     return this.#undelivered.length > 0
   }
 
+  /** True if no entry of a space in Redis can be one that was purged. */
+  isAppliedIn (space: Space | undefined): boolean {
+    return this.#appliedIn === space && !this.hasPending
+  }
+
   /**
    * Purges here at once, and everywhere when Redis responds; returns true if Redis has it already. `onFound` reports
    * that this process or Redis had any of it.
    */
-  async purge (
-    chain: ChainGeneration,
-    invalidationIn: (chain: ChainGeneration) => Invalidation,
-    onFound = (): void => {}
-  ): Promise<boolean> {
+  async purge (space: Space, request: string, onFound = (): void => {}): Promise<boolean> {
     if (this.#undelivered.length >= maxUndeliveredPurges) {
       throw unavailableError('too many purges are waiting for Redis: retry when Redis is up, or purge everything')
     }
-    const purge = { id: randomUUID(), invalidationIn, onFound }
+    const purge = { id: randomUUID(), request, onFound }
     this.#undelivered.push(purge)
-    const [hadAny] = await Promise.all([this.#invalidate(invalidationIn(chain)), this.deliver().catch(() => {})])
+    const [hadAny] = await Promise.all([this.#applyHere(request, space), this.deliver().catch(() => {})])
     if (hadAny) onFound()
     return !this.#undelivered.includes(purge)
   }
 
-  /** Writes undelivered purges to Redis once the generation is confirmed; rejects when Redis fails. */
+  /** Writes undelivered purges to Redis once it has our space; rejects when Redis fails. */
   async deliver (): Promise<void> {
     for (let next = this.#undelivered[0]; next !== undefined; next = this.#undelivered[0]) {
-      const { chain } = this.#options.agreement
-      if (chain === undefined) return
+      const space = this.#options.placedSpace()
+      if (space === undefined) return
       // Concurrent callers share one delivery, so no purge is written twice.
-      this.#delivering ??= this.#deliverOne(next, chain).finally(() => {
+      this.#delivering ??= this.#deliverOne(next, space).finally(() => {
         this.#delivering = undefined
       })
       await this.#delivering
@@ -79,41 +92,56 @@ export class Purges {
   }
 
   /** Applies purges of other replicas since the last sync, and restores those that the log has lost. */
-  async sync (chainId: number): Promise<void> {
+  async sync (space: Space): Promise<void> {
     const { log, store, local } = this.#options
     const before = this.#known
-    const { purges, mayBeTrimmed: isFull } = await log.read(chainId)
+    const { purges, mayBeTrimmed: isFull } = await log.read(space.chainId)
     // Excludes own purges: one delivered while the log was read is known, one still being delivered is listed.
     const newPurges = exclude(purges, [...this.#known ?? [], ...this.#undelivered])
     this.#addKnown(newPurges)
-    const invalidated: Array<Promise<unknown>> = []
+    const applied: Array<Promise<unknown>> = []
     if (isFull && newPurges.length === purges.length) {
       // All entries are unknown, so the log may have trimmed others.
-      invalidated.push(local.invalidateAll())
+      applied.push(local.invalidateAll())
       store.dropPending()
     }
-    for (const purge of [...newPurges].reverse()) invalidated.push(this.#invalidate(purge))
-    // A write of ours may have followed another replica's delete, so this replica deletes again.
-    if (before !== undefined) invalidated.push(...newPurges.map(async purge => await store.invalidateOwnWrites(purge)))
-    // Each tier counts its own failures.
-    await Promise.allSettled(invalidated)
+    // Another space may still have what was purged while this process did not use it.
+    const isNewSpace = this.#appliedIn !== space
+    const wanted = isNewSpace ? this.#known ?? [] : newPurges
+    for (const purge of [...wanted].reverse()) applied.push(this.#apply(purge, space, before !== undefined))
+    const results = await Promise.allSettled(applied)
+    if (results.every(({ status }) => status === 'fulfilled')) this.#appliedIn = space
     const lost = isFull ? [] : exclude(before ?? [], purges)
-    if (lost.length > 0) await log.restore(chainId, lost)
+    if (lost.length > 0) await log.restore(space.chainId, lost)
   }
 
-  async #deliverOne (undelivered: UndeliveredPurge, chain: ChainGeneration): Promise<void> {
-    const { log, store, notifyReplicas } = this.#options
-    const purge = { id: undelivered.id, ...undelivered.invalidationIn(chain) }
-    if (await store.invalidate(purge)) undelivered.onFound()
-    await log.add(chain.id, purge)
+  async #apply ({ request, space: purgedIn }: Purge, space: Space, hasWritten: boolean): Promise<void> {
+    const { store, invalidationOf } = this.#options
+    const invalidation = invalidationOf(request, space)
+    if (invalidation === undefined) return
+    await this.#applyHere(request, space)
+    if (purgedIn !== space.name) await store.invalidate(invalidation)
+    // A write of ours may have followed another replica's delete, so this replica deletes again.
+    else if (hasWritten) await store.invalidateOwnWrites(invalidation)
+  }
+
+  async #deliverOne ({ id, request, onFound }: UndeliveredPurge, space: Space): Promise<void> {
+    const { log, store, invalidationOf, notifyReplicas } = this.#options
+    const purge = { id, request, space: space.name }
+    const invalidation = invalidationOf(request, space)
+    if (invalidation !== undefined && await store.invalidate(invalidation)) onFound()
+    await log.add(space.chainId, purge)
     this.#undelivered.shift()
     this.#addKnown([purge])
-    await notifyReplicas(chain.id).catch(() => {})
+    await notifyReplicas(space.chainId).catch(() => {})
   }
 
-  async #invalidate (invalidation: Invalidation): Promise<boolean> {
-    const hadQueued = this.#options.store.dropQueued(invalidation)
-    return await this.#options.local.invalidate(invalidation) || hadQueued
+  async #applyHere (request: string, space: Space): Promise<boolean> {
+    const { store, local, invalidationOf } = this.#options
+    const invalidation = invalidationOf(request, space)
+    if (invalidation === undefined) return false
+    const hadQueued = store.dropQueued(invalidation)
+    return await local.invalidate(invalidation) || hadQueued
   }
 
   #addKnown (purges: readonly Purge[]): void {

@@ -41,8 +41,8 @@ export class ReplicaChannel {
   }
 
   /** Publishes the head, one message at a time; a newer head replaces one that waits. */
-  publishHead (generation: number, stamped: ResponsePosition): void {
-    this.#pendingHead = { kind: 'head', generation, stamped }
+  publishHead (space: string, stamped: ResponsePosition): void {
+    this.#pendingHead = { kind: 'head', space, stamped }
     if (!this.#isPublishing && this.#link.isUp) this.#publishHeads().catch(() => {})
   }
 

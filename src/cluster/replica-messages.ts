@@ -1,5 +1,5 @@
-import { type Invalidation } from '../cache/invalidation.js'
 import { type ResponsePosition } from '../api/position.js'
+import { type SpaceRecord } from '../chain/space.js'
 
 /** Sign of life of a replica: a rising number, and the releases of its upstreams. */
 export interface Heartbeat {
@@ -10,9 +10,16 @@ export interface Heartbeat {
 /** Pub/sub messages between replicas: the shared records changed, or there is a new head. */
 export type ReplicaMessage =
   | { readonly kind: 'changed', readonly chainId: number }
-  | { readonly kind: 'head', readonly generation: number, readonly stamped: ResponsePosition }
+  | { readonly kind: 'head', readonly space: string, readonly stamped: ResponsePosition }
 
-/** An invalidation with a unique id. */
-export interface Purge extends Invalidation {
+/** Space that an upstream last had. */
+export type LastSpace = Pick<SpaceRecord, 'chainId' | 'name'>
+
+/** Purge of one read, which each process applies in its own space. */
+export interface Purge {
   readonly id: string
+  /** Space in which the lower tier that replicas share was purged. */
+  readonly space: string
+  /** The read, in the form of the purge route. */
+  readonly request: string
 }

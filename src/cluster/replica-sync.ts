@@ -2,10 +2,10 @@ import { randomUUID } from 'node:crypto'
 import { type Tracker } from '../chain/tracker.js'
 import { type UpstreamSoftwareReleases } from '../upstreams/upstream-software-releases.js'
 import { type RedisLink } from '../redis/link.js'
-import { type RedisGenerationRegistry, type RedisRegistryState } from './redis-generation-registry.js'
-import { type ReplicaAgreement } from './replica-agreement.js'
 import { type RedisTier } from '../cache/redis-tier.js'
-import { type Generations } from '../chain/generations.js'
+import { type Space } from '../chain/space.js'
+import { type Spaces } from '../chain/spaces.js'
+import { type RedisSpaces } from './redis-spaces.js'
 import { type ReplicaChannel } from './replica-channel.js'
 import { type Purges } from './purges.js'
 import { type ReplicaMessage, type Heartbeat } from './replica-messages.js'
@@ -13,9 +13,8 @@ import { type ReplicaMessage, type Heartbeat } from './replica-messages.js'
 /** Parts that replicas need to agree. */
 export interface ReplicaSyncOptions {
   readonly link: RedisLink
-  readonly registry: RedisGenerationRegistry
-  readonly generations: Generations
-  readonly agreement: ReplicaAgreement
+  readonly place: RedisSpaces
+  readonly spaces: Spaces
   readonly tier: RedisTier
   readonly purges: Purges
   readonly news: ReplicaChannel
@@ -32,7 +31,7 @@ const replicaGoneAfterMs = 10_000
 const heartbeatEveryMs = 2000
 
 /**
- * Keeps replicas in agreement: reads the shared records twice a second and when notified, and publishes missing ones.
+ * Keeps replicas together: reads what they share twice a second and when notified, and publishes what is missing.
  */
 export class ReplicaSync {
   readonly #options: ReplicaSyncOptions
@@ -42,9 +41,9 @@ export class ReplicaSync {
   #syncing: Promise<void> | undefined
   #isSyncRequested = false
   #beat = 0
-  #notifiedGeneration: number | undefined
+  #notified: Space | undefined
   #heartbeatAtMs = -Infinity
-  #remembered: { readonly text: string, readonly atMs: number } | undefined
+  #remembered: { readonly space: Space, readonly atMs: number } | undefined
 
   constructor (options: ReplicaSyncOptions) {
     this.#options = options
@@ -71,19 +70,9 @@ export class ReplicaSync {
 
   /** Applies another replica's message. */
   receive (message: ReplicaMessage): void {
-    const { agreement, tracker } = this.#options
+    const { tracker, spaces, place } = this.#options
     if (message.kind === 'changed') this.sync().catch(() => {})
-    else if (message.generation === agreement.chain?.generation) tracker.learnProven(message.stamped)
-  }
-
-  /** Restores the chain that all upstreams last had, while no upstream responds. */
-  async restoreChain (): Promise<void> {
-    const { registry, generations, tracker } = this.#options
-    if (tracker.chain !== undefined) return
-    const upstreams = await registry.rememberedUpstreams()
-    const [first] = upstreams
-    if (first === undefined || upstreams.some(({ chainId }) => chainId !== first.chainId)) return
-    generations.restoreChain(first.chainId, upstreams, await registry.read(first.chainId))
+    else if (message.space === tracker.space?.name && spaces.isIn(place)) tracker.learnProven(message.stamped)
   }
 
   async #syncWhileRequested (): Promise<void> {
@@ -94,17 +83,16 @@ export class ReplicaSync {
   }
 
   async #syncOnce (): Promise<void> {
-    const { link, registry, generations, agreement, tier, purges, tracker } = this.#options
-    const chainId = tracker.chain?.id
-    if (!link.isUp || chainId === undefined) return
-    const state = await registry.read(chainId)
-    await generations.applyRegistryState(state)
-    agreement.resume()
-    this.#updateLiveReplicas(state)
+    const { link, place, spaces, tier, purges, tracker } = this.#options
+    if (!link.isUp || tracker.space === undefined) return
+    await spaces.settle()
+    const { space } = tracker
+    if (space === undefined) return
+    this.#updateLiveReplicas(await place.replicas(space.chainId))
     // Reads come before writes, because a full Redis or a read-only replica rejects writes.
-    await purges.sync(chainId)
+    await purges.sync(space)
     try {
-      await this.#publish(chainId, state)
+      if (spaces.isIn(place)) await this.#publish(space)
       if (purges.hasPending) await purges.deliver()
     } finally {
       // Also runs after a rejected write: queued entries must be written, or counted as failed.
@@ -112,37 +100,32 @@ export class ReplicaSync {
     }
   }
 
-  /** Publishes records that the control record lacks, new or lost. */
-  async #publish (chainId: number, state: RedisRegistryState): Promise<void> {
-    const { registry, generations, tracker, releases, now } = this.#options
-    if (!generations.isAgreed || tracker.chain === undefined) return
-    const { generation } = tracker.chain
-    const known = state.generations.get(generation)
-    const { ownRecord } = generations
-    const isBehind = (known?.head?.position.head.version ?? -1n) < (ownRecord.head?.position.head.version ?? -1n)
-    const lacks = known === undefined ||
-      ownRecord.anchors.some(({ height }) => !known.anchors.some(anchor => anchor.height === height))
-    if (isBehind || lacks) await registry.publish(chainId, generation, ownRecord, state.generations.keys())
-    if (!state.generations.has(generation) || this.#notifiedGeneration !== generation) {
-      await this.#options.news.notifyChange(chainId)
-    }
-    this.#notifiedGeneration = generation
-    if (now() - this.#heartbeatAtMs >= heartbeatEveryMs || !state.replicas.has(this.#replicaId)) {
+  /** Publishes a sign of life, and notifies the other replicas of a new space. */
+  async #publish (space: Space): Promise<void> {
+    const { place, releases, news, now } = this.#options
+    if (this.#notified !== space) await news.notifyChange(space.chainId)
+    this.#notified = space
+    if (now() - this.#heartbeatAtMs >= heartbeatEveryMs) {
       this.#heartbeatAtMs = now()
       const gone = [...this.#heartbeats].filter(([, { atMs }]) => now() - atMs > replicaGoneAfterMs).map(([name]) =>
         name
       )
       for (const name of gone) this.#heartbeats.delete(name)
-      await registry.publishHeartbeat(chainId, this.#replicaId, { beat: ++this.#beat, releases: releases.own }, gone)
+      await place.publishHeartbeat(
+        space.chainId,
+        this.#replicaId,
+        { beat: ++this.#beat, releases: releases.own },
+        gone
+      )
     }
-    await this.#rememberUpstreams(chainId, generation)
+    await this.#rememberUpstreams(space)
   }
 
   /**
    * Collects the releases of live replicas. A replica lives while its beat rises, so neither clocks nor a lost record
    * matter.
    */
-  #updateLiveReplicas ({ replicas }: RedisRegistryState): void {
+  #updateLiveReplicas (replicas: ReadonlyMap<string, Heartbeat>): void {
     const nowMs = this.#options.now()
     for (const [name, { beat, releases }] of replicas) {
       if (name !== this.#replicaId && this.#heartbeats.get(name)?.beat !== beat) {
@@ -153,15 +136,11 @@ export class ReplicaSync {
     this.#options.releases.replacePeerReleases(live.flatMap(({ releases }) => releases))
   }
 
-  /**
-   * Remembers the chain of each upstream: if all replicas and the control record are gone, its anchors still reveal a
-   * reset.
-   */
-  async #rememberUpstreams (chainId: number, generation: number): Promise<void> {
-    const { registry, generations: { ownRecord }, now } = this.#options
-    const text = [chainId, generation, ...ownRecord.anchors.map(({ hash }) => hash)].join(' ')
-    if (this.#remembered?.text === text && now() - this.#remembered.atMs < rememberEveryMs) return
-    this.#remembered = { text, atMs: now() }
-    await registry.rememberUpstreams({ chainId, generation, ...ownRecord })
+  /** Remembers the space of each upstream: with all replicas gone, it shows which chain an upstream had. */
+  async #rememberUpstreams (space: Space): Promise<void> {
+    const { place, now } = this.#options
+    if (this.#remembered?.space === space && now() - this.#remembered.atMs < rememberEveryMs) return
+    this.#remembered = { space, atMs: now() }
+    await place.remember(space)
   }
 }

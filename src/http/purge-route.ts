@@ -10,7 +10,7 @@ export interface PurgeResult {
   readonly everywhere: boolean
   /** Present if no tier of this varve had any of the read. */
   readonly stored?: false
-  readonly generation?: number
+  readonly space?: string | undefined
 }
 
 /** A call of the admin listener, and the address of its sender; a unix socket has none. */

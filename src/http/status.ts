@@ -75,7 +75,7 @@ export function processStatusOf (sources: StatusSources) {
     ...overallStatusOf(isReady(sources), statusConditionsOf(sources)),
     draining: drain.isDraining,
     varve: info(),
-    chain: tracker.chain,
+    chain: tracker.space && { id: tracker.space.chainId, space: tracker.space.name },
     position: processPositionOf(sources),
     upstreams: upstreamPool.upstreams.map(upstream => upstreamStatusOf(upstream, tracker, upstreamPool.upstreams)),
     follow: follow(),

@@ -169,8 +169,8 @@ export const metricGroups = {
   Chain: [
     gauge(
       'varve_chain_info',
-      { chain_id: 'chain', generation: 'chain' },
-      'Chain that varve serves, and the generation of its cache keys, as labels; always 1.',
+      { chain_id: 'chain', space: 'chain' },
+      'Chain that varve serves, and the space that its cache keys name, as labels; always 1.',
       'max'
     ),
     gauge('varve_ledger_version', {}, 'Ledger version of the served head.', 'max'),

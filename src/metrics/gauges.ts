@@ -45,9 +45,9 @@ export function addGauges (
   const each = (read: (upstream: Upstream) => number) => (): LabelledValue[] =>
     upstreamPool.upstreams.map(upstream => [{ upstream: upstream.client.name }, read(upstream)])
   add('varve_chain_info', () =>
-    tracker.chain === undefined
+    tracker.space === undefined
       ? []
-      : [[{ chain_id: String(tracker.chain.id), generation: String(tracker.chain.generation) }, 1]])
+      : [[{ chain_id: String(tracker.space.chainId), space: tracker.space.name }, 1]])
   add('varve_ledger_version', positionGauge(({ head }) => head.version))
   add('varve_ledger_oldest_version', positionGauge(({ oldest }) => oldest.version))
   add('varve_ledger_block_height', positionGauge(({ head }) => head.blockHeight))

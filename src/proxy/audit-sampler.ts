@@ -1,4 +1,4 @@
-import { type ChainGeneration } from '../chain/tracker.js'
+import { type Space } from '../chain/space.js'
 import { type Read } from '../api/read.js'
 import { type HarmlessCause } from '../api/response-difference.js'
 
@@ -13,7 +13,7 @@ export interface AuditDifference {
   readonly result: 'different' | 'rendering'
   /** Reads sent upstream and by the client; the two differ for latest reads. */
   readonly reads: readonly Read[]
-  readonly chain: ChainGeneration
+  readonly chain: Space
   /** Part of the response that differs. */
   readonly part: string
   /** Cause by which both responses can be right; undefined if the cached one is wrong. */

@@ -69,7 +69,7 @@ interface AuditedHit {
 
 async function compareWithUpstream (context: ProxyContext, audited: AuditedHit, isRetry = false): Promise<AuditResult> {
   const { fetchedRead: read, entry, invalidationCount } = audited
-  const { chain } = context.tracker
+  const { space: chain } = context.tracker
   const version = lowestVersionOf(read, entry)
   if (chain === undefined || version === undefined) return 'unavailable'
   const background = await context.upstreamPool.fetchInBackground(

@@ -131,7 +131,7 @@ async function fetchAndLearn (
 ): Promise<JudgedResponse | undefined> {
   const { read, client } = pinned
   requireCapacity(context, client)
-  const generationBefore = context.tracker.chain?.generation
+  const spaceBefore = context.tracker.space
   const positionBefore = context.tracker.position
   const fetched = await context.upstreamPool.fetch(upstreamRequestOf(read, client), {
     version: read.requestedVersion,
@@ -151,7 +151,7 @@ async function fetchAndLearn (
   const { response, inspection } = fetched
   // After a reset during the fetch the chain of a response that does not contradict the old chain is unknown, so it is
   // fetched again (law 7: chains never mix).
-  if (context.tracker.chain?.generation !== generationBefore && !isOfNewChain(response, positionBefore)) {
+  if (context.tracker.space !== spaceBefore && !isOfNewChain(response, positionBefore)) {
     discardBody(fetched)
     return await fetchAndLearn(context, pinned, latest, isRetry)
   }

@@ -2,7 +2,7 @@ import { type Entry } from '../cache/entry.js'
 import { type MemoryTier } from '../cache/memory-tier.js'
 import { type OwnTier } from '../cache/tier.js'
 import { invalidates, type Invalidation } from '../cache/invalidation.js'
-import { type ChainGeneration } from '../chain/tracker.js'
+import { type Space } from '../chain/space.js'
 import { type Accept } from '../api/accept.js'
 import { isOfBlock, keysOf, microCacheKeyOf, stateFamilyOf, type Read, type EntryInterval } from '../api/read.js'
 
@@ -54,8 +54,8 @@ export class LocalInvalidator {
     }))
   }
 
-  /** Empties memory, as keys name another generation; lower tiers may still have entries of that one. */
-  changeGeneration (): void {
+  /** Empties memory, as keys name another space. */
+  changeSpace (): void {
     this.#record(undefined)
     this.#memory.clear()
   }
@@ -68,7 +68,7 @@ export class LocalInvalidator {
 }
 
 /** Lists all that may be stored for a read: both media types, blocks with and without transactions. */
-export function invalidationOfRead (read: Read, chain: ChainGeneration): Invalidation {
+export function invalidationOfRead (read: Read, chain: Space): Invalidation {
   const flags = read.endpoint.offByDefault.map(flag => [flag, 'true'] as const)
   const queries = isOfBlock(read) ? [[], flags] : [read.query]
   const all = formats.flatMap(accept => queries.map(query => keysOf({ ...read, accept, query }, chain)))

@@ -1,6 +1,6 @@
 import { type MemoHolder } from '../cache/memory-tier.js'
 import { type ParsedRequestCache } from '../cache/parsed-request-cache.js'
-import { type ChainGeneration } from '../chain/tracker.js'
+import { type Space } from '../chain/space.js'
 import { readAcceptEncoding } from '../api/accept-encoding.js'
 import { type Position } from '../api/position.js'
 import { isRenderedByRelease, type Read } from '../api/read.js'
@@ -20,7 +20,7 @@ export type RequestVariantCache = ParsedRequestCache<ParsedRequest>
 /** Read of one request variant, with its keys and its memoised last response. */
 export class ParsedRequest implements MemoHolder {
   readonly read: Read
-  #chain: ChainGeneration | undefined
+  #chain: Space | undefined
   #pinned: PinnedRead | undefined
   // Memoised response and the state that it depends on. Fields of this object, because a nested object costs every hit
   // another CPU cache miss (bench/NOTES.md).
@@ -37,7 +37,7 @@ export class ParsedRequest implements MemoHolder {
   }
 
   /** Returns the read pinned to a chain, computed once per chain. */
-  pinnedTo (chain: ChainGeneration): PinnedRead {
+  pinnedTo (chain: Space): PinnedRead {
     if (this.#pinned === undefined || this.#chain !== chain) {
       this.#pinned = pinTo(chain, this.read)
       this.#chain = chain
@@ -61,7 +61,7 @@ export class ParsedRequest implements MemoHolder {
   getMemo (context: ProxyContext, { ifNoneMatch, acceptEncoding }: ResponsePreferences): ClientResponse | undefined {
     const { tracker, releases, now } = context
     if (
-      this.#servedPosition !== tracker.stamped || this.#chain !== tracker.chain || ifNoneMatch !== undefined ||
+      this.#servedPosition !== tracker.stamped || this.#chain !== tracker.space || ifNoneMatch !== undefined ||
       this.#acceptEncoding !== acceptEncoding
     ) return undefined
     // A retired rendering needs a full look-up, which may refresh it (law 8: rendering can change, history cannot).
@@ -89,7 +89,7 @@ export class ParsedRequest implements MemoHolder {
     { ifNoneMatch, acceptEncoding }: ResponsePreferences,
     response: ClientResponse
   ): void {
-    const { chain, stamped } = context.tracker
+    const { space: chain, stamped } = context.tracker
     // Pruned hits are counted one by one with their distance, which needs a full look-up.
     if (
       chain === undefined || kind === 'pruned' || ifNoneMatch !== undefined ||

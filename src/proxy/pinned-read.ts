@@ -1,4 +1,4 @@
-import { type ChainGeneration } from '../chain/tracker.js'
+import { type Space } from '../chain/space.js'
 import { describeUnusableChains } from '../chain/describe-chain-mismatch.js'
 import { classOf, keysOf, type Read, type ReadClass, type ReadKeys } from '../api/read.js'
 import { type Position, type ResponsePosition } from '../api/position.js'
@@ -30,11 +30,11 @@ export interface ReadClient {
 /** Stands for the client of varve's own work. */
 export const noClient: ReadClient = { id: undefined, admit: undefined }
 
-/** Read of a client in one chain and generation, which its keys name (law 7: chains never mix). */
+/** Read of a client in one space, which its keys name (law 7: chains never mix). */
 export interface PinnedRead {
   readonly read: Read
   readonly readClass: ReadClass
-  readonly chain: ChainGeneration
+  readonly chain: Space
   readonly keys: ReadKeys
   readonly client: ReadClient
   /** True for a latest read of state, unless its client bypasses following. */
@@ -47,8 +47,8 @@ export interface PinnedRead {
 
 /** Pins a read to the present chain; rejects with 503 while no upstream has reported a chain. */
 export async function pinToCurrentChain (context: ProxyContext, read: Read, client: ReadClient): Promise<PinnedRead> {
-  if (context.tracker.chain === undefined) await context.resolveChain()
-  const { chain } = context.tracker
+  if (context.tracker.space === undefined) await context.resolveChain()
+  const { space: chain } = context.tracker
   if (chain === undefined) {
     throw unavailableError(
       describeUnusableChains(context.upstreamPool.upstreams, context.tracker) ??
@@ -59,7 +59,7 @@ export async function pinToCurrentChain (context: ProxyContext, read: Read, clie
 }
 
 /** Pins a read to a known chain. */
-export function pinTo (chain: ChainGeneration, read: Read, client = noClient): PinnedRead {
+export function pinTo (chain: Space, read: Read, client = noClient): PinnedRead {
   const readClass = classOf(read)
   return {
     read,

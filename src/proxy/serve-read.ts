@@ -30,7 +30,7 @@ const refreshTimeoutMs = 500
 
 /** Serves a parsed request from memory without awaiting; undefined if the read needs `serveRead`. */
 export function serveFromMemory (context: ProxyContext, parsed: ParsedRequest): Hit | undefined {
-  const { chain } = context.tracker
+  const { space: chain } = context.tracker
   if (chain === undefined) return undefined
   const pinned = parsed.pinnedTo(chain)
   const cached = lookUpInMemory(context, pinned)
@@ -39,7 +39,7 @@ export function serveFromMemory (context: ProxyContext, parsed: ParsedRequest): 
 
 /**
  * Serves a read:
- * 1. Pin the chain and generation, which every key names (law 7: chains never mix).
+ * 1. Pin the space, which every key names (law 7: chains never mix).
  * 2. Wait, within a limit, for a version above the served head; then pin again.
  * 3. Look up in memory, then in lower tiers; latest reads at the followed head, other moving reads in the micro-cache
  *    (law 5: a latest read is never older than its request). Refresh a retired rendering (law 8: rendering can change,

@@ -1,5 +1,5 @@
 import { type ClientRateLimit } from '../clients/token-buckets.js'
-import { type DiskChange, type DiskGeneration } from '../cluster/disk-generations.js'
+import { type SpaceChange, type StoredSpace } from '../cluster/folder-spaces.js'
 import { type Config, type NamedUpstream } from '../config/schema.js'
 import { type TailDemand, type FollowEvent } from '../follow/follow-message.js'
 import { type ResponsePosition } from '../api/position.js'
@@ -51,7 +51,7 @@ export interface FolderSize {
 /** Folder of the disk tier as a worker finds it. */
 export interface FolderState {
   readonly path: string
-  readonly records: readonly DiskGeneration[]
+  readonly spaces: readonly StoredSpace[]
   readonly size: FolderSize
 }
 
@@ -73,13 +73,9 @@ export type ToWorker =
   | { readonly kind: 'follow_lead' }
   | { readonly kind: 'follow_demand', readonly demand: TailDemand }
   | { readonly kind: 'take_result', readonly id: number, readonly waitMs: number }
-  | { readonly kind: 'disk_records', readonly records: readonly DiskGeneration[] }
+  | { readonly kind: 'disk_spaces', readonly spaces: readonly StoredSpace[] }
   | { readonly kind: 'disk_size', readonly size: FolderSize }
-  | {
-    readonly kind: 'disk_changed',
-    readonly id: number,
-    readonly result: { readonly isDone: boolean } | { readonly error: string }
-  }
+  | { readonly kind: 'disk_changed', readonly id: number, readonly error?: string }
   | { readonly kind: 'query', readonly id: number, readonly query: WorkerQuery }
   | { readonly kind: 'stop', readonly deadlines: ShutdownDeadlines | undefined }
 
@@ -97,7 +93,7 @@ export type ToPrimary =
   | { readonly kind: 'follow_demand', readonly demand: TailDemand }
   | { readonly kind: 'take', readonly id: number, readonly clientId: string, readonly allowance: ClientRateLimit }
   | { readonly kind: 'refund', readonly clientId: string, readonly allowance: ClientRateLimit }
-  | { readonly kind: 'disk_change', readonly id: number, readonly change: DiskChange }
+  | { readonly kind: 'disk_change', readonly id: number, readonly change: SpaceChange }
   | { readonly kind: 'disk_used', readonly bytes: number, readonly entries: number }
   | { readonly kind: 'invalidated', readonly purge: Uint8Array }
   | { readonly kind: 'final_report', readonly metrics: unknown, readonly recent: unknown }

@@ -7,7 +7,7 @@ interface Status {
   readonly degraded?: readonly string[]
   readonly draining?: boolean
   readonly varve?: { readonly version?: string, readonly mode?: string, readonly host?: string }
-  readonly chain?: { readonly id?: number | string, readonly generation?: number | string }
+  readonly chain?: { readonly id?: number | string, readonly space?: string }
   readonly position?: {
     readonly version: string,
     readonly oldestVersion: string,
@@ -62,7 +62,7 @@ export function statusScreenOf (json: unknown): string {
     ...rows([
       ['mode', varve.mode],
       ['workers', workers === undefined ? undefined : String(workers.length)],
-      ['chain', chain?.id === undefined ? undefined : `${chain.id}, generation ${chain.generation ?? '?'}`],
+      ['chain', chain?.id === undefined ? undefined : `${chain.id}, space ${chain.space ?? '?'}`],
       ['version', position && positionText(position)],
       ['moved', position?.headAgeMs === undefined ? undefined : `${formatDuration(position.headAgeMs)} ago`],
       ['following', follow && followText(follow)],

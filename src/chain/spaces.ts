@@ -1,0 +1,484 @@
+import { type Position, type ResponsePosition } from '../api/position.js'
+import { withTimeout } from '../with-timeout.js'
+import { Anchors } from './anchors.js'
+import { type ChainEvents } from './chain-events.js'
+import {
+  type ChainReader,
+  type ComparedUpstream,
+  compareChains,
+  proveHead,
+  relationOf,
+  type UpstreamRelation
+} from './chain-proof.js'
+import { selfContradictionReason } from './self-contradictions.js'
+import { Space, type SpaceRecord } from './space.js'
+import { maxSpaces, mayBeSameChain, mergeSpaces, replacedIn, type SpacePlace } from './space-places.js'
+import { type Tracker } from './tracker.js'
+
+/** An upstream to verify, which another chain may come from. */
+export interface UnverifiedUpstream extends ComparedUpstream {
+  /** Resolves with true if no other upstream responds that may be on our chain. */
+  readonly isLastReachable: () => Promise<boolean>
+  /** Returns true if the upstream contradicts itself too often to follow it to another chain. */
+  readonly recordContradiction: () => boolean
+  /** Records that the chain was changed to the upstream's. */
+  readonly recordChange: () => void
+}
+
+/** Parts that choosing a space needs. */
+export interface SpacesOptions {
+  readonly tracker: Tracker
+  /** Places that processes share; of two the earlier decides. */
+  readonly places: readonly SpacePlace[]
+  /** Reads our chain from a verified upstream. */
+  readonly reference: ChainReader & {
+    /** Reads the head; undefined where no upstream responds. */
+    readonly readHead: () => Promise<ResponsePosition | undefined>
+  }
+  readonly now: () => number
+  readonly events: ChainEvents
+}
+
+type Verdict = 'same' | 'other' | 'unproven' | 'unknown'
+
+const renewAnchorsEveryMs = 10_000
+// A new process has little to lose yet: what others recorded already identifies their spaces.
+const firstRenewalMs = 2000
+// A start with every upstream down serves a position at most this much older than the last one served.
+const recordHeadEveryMs = 5000
+// A failed read often succeeds soon after.
+const retryMs = 1000
+// Limits how long reads wait for the first proof of a new space; it is shared once it can be proven.
+const firstProofMs = 500
+// Limits how long a slow upstream delays the purges of other replicas.
+const maxSettleMs = 400
+// A reset reaches the upstreams of a fleet one after another, so a difference is a conflict only after this long.
+const conflictAfterMs = 10_000
+// Each failed attempt means that another process purged everything meanwhile.
+const maxReplaceAttempts = 5
+
+const tooManyChangesReason = 'the chain changed five times within a minute, so the next change waits'
+
+/** Chooses the space that keys name, and shares it with other processes (law 7: chains never mix). */
+export class Spaces {
+  readonly #options: SpacesOptions
+  // Space that a place had, in its last readable state, as the present one.
+  readonly #placed = new Map<SpacePlace, { readonly space: Space, readonly revision: number }>()
+  // Last readable list of a place, which it may lose.
+  readonly #lists = new Map<SpacePlace, readonly SpaceRecord[]>()
+  // Verdicts that stand until an upstream is verified, by name and revision of the record.
+  readonly #judged = new Map<string, Verdict>()
+  readonly #conflicts = new Map<string, number>()
+  #choosing: Promise<void> | undefined
+  #settling: Promise<void> | undefined
+  // True while the space is only a memory of the places, since no upstream has responded.
+  #isRestored = false
+  // True while a purge of everything is not in every place.
+  #isReplacing = false
+  #hasReset = false
+  readonly #renewals = { headAtMs: Infinity, anchorsAtMs: Infinity }
+
+  constructor (options: SpacesOptions) {
+    this.#options = options
+  }
+
+  /** True if a place has our space, so that what it stores under our space's name is our chain's and not purged. */
+  isIn (place: SpacePlace): boolean {
+    const { space } = this.#options.tracker
+    return space !== undefined && this.#placed.get(place)?.space === space
+  }
+
+  /** Stops the use of a place that cannot be read, until it is read again: other processes may purge it meanwhile. */
+  suspend (place: SpacePlace): void {
+    this.#placed.delete(place)
+  }
+
+  /** True while other processes do not know of a purge of everything. */
+  get isPurgeAllPending (): boolean {
+    return this.#isReplacing
+  }
+
+  /** Resolves with the relation of an upstream to our chain without any decision; undefined where none is known. */
+  async compare (compared: ComparedUpstream): Promise<UpstreamRelation | undefined> {
+    const { tracker } = this.#options
+    if (tracker.space?.chainId !== compared.stamped.position.chainId || this.#isRestored) return undefined
+    this.#judged.clear()
+    return await relationOf(compared, tracker)
+  }
+
+  /**
+   * Resolves with a reason to quarantine an upstream, or undefined. Another chain replaces ours once no other upstream
+   * on our chain responds.
+   */
+  async verifyChain (unverified: UnverifiedUpstream): Promise<string | undefined> {
+    const { tracker } = this.#options
+    const { stamped } = unverified
+    const { chainId } = stamped.position
+    // A restored chain is only a memory, so it yields to the upstream's response.
+    if (this.#isRestored && tracker.chainId !== chainId) {
+      this.#isRestored = false
+      tracker.clearSpace()
+    }
+    if (tracker.chainId !== undefined && tracker.chainId !== chainId) {
+      return `it serves chain ${chainId}, not ${tracker.chainId}`
+    }
+    this.#judged.clear()
+    if (tracker.space === undefined || this.#isRestored) await this.#choose(unverified)
+    else {
+      const reason = await this.#followOrReject(unverified)
+      if (reason !== undefined) return reason
+    }
+    const { space } = tracker
+    // Reads a proof before the next verification: a lagging upstream of the old chain differs in nothing else.
+    if (this.#hasReset && space?.isProvable === false) await proveHead(space, stamped, unverified, true)
+    this.#scheduleRenewals()
+    return undefined
+  }
+
+  async #followOrReject (unverified: UnverifiedUpstream): Promise<string | undefined> {
+    const relation = await relationOf(unverified, this.#options.tracker)
+    switch (relation) {
+      case 'same':
+      case 'unproven':
+        return undefined
+      case 'genesis':
+        return 'it stands at genesis, which proves no chain'
+      case 'older':
+        return 'it serves an older chain with the same chain id: point it at the newer chain, or restart varve with ' +
+          'upstreams of the older one only'
+      case 'other':
+        if (!await unverified.isLastReachable()) return 'it serves another chain with the same chain id'
+        if (unverified.recordContradiction()) return selfContradictionReason
+        if (!this.#options.tracker.reset(unverified.stamped)) return tooManyChangesReason
+        unverified.recordChange()
+        return undefined
+    }
+  }
+
+  /** Reads a head or anchors that are due from a verified upstream. */
+  async renewIfDue (stamped: ResponsePosition): Promise<void> {
+    const { tracker: { space }, reference, places, now } = this.#options
+    if (space === undefined || stamped.position.chainId !== space.chainId) return
+    const areAnchorsDue = now() >= this.#renewals.anchorsAtMs
+    if (!areAnchorsDue && now() < this.#renewals.headAtMs) return
+    this.#renewals.headAtMs = now() + (places.length > 0 ? recordHeadEveryMs : renewAnchorsEveryMs)
+    if (areAnchorsDue) this.#renewals.anchorsAtMs = now() + renewAnchorsEveryMs
+    if (!await proveHead(space, stamped, reference, areAnchorsDue)) {
+      this.#renewals.headAtMs = now() + retryMs
+      if (areAnchorsDue) this.#renewals.anchorsAtMs = now() + retryMs
+    }
+  }
+
+  /** Records the newest head before this process stops, so that the next one can prove all that was stored. */
+  async recordLast (): Promise<void> {
+    const { tracker: { space, stamped }, reference, places } = this.#options
+    if (places.length === 0 || this.#isRestored || space === undefined || stamped === undefined) return
+    await withTimeout(firstProofMs, proveHead(space, stamped, reference, false))
+    await this.settle()
+  }
+
+  /** Looks for the space of the chain that replaced ours. */
+  recordReset (): void {
+    const { tracker: { space }, events } = this.#options
+    this.#hasReset = true
+    this.#judged.clear()
+    this.#isReplacing = false
+    Object.assign(this.#renewals, { headAtMs: Infinity, anchorsAtMs: Infinity })
+    if (space !== undefined) events.spaceChanged.publish(space)
+    this.settle().catch(() => {})
+  }
+
+  /** Resolves when no choice is in progress. */
+  async waitUntilChosen (): Promise<void> {
+    await this.#choosing
+  }
+
+  /**
+   * Follows the places, and records there what they lack; concurrent callers share one run. A slow comparison goes on
+   * beside later calls.
+   */
+  async settle (): Promise<void> {
+    this.#settling ??= this.#settleOnce().finally(() => {
+      this.#settling = undefined
+    })
+    await withTimeout(maxSettleMs, this.#settling)
+  }
+
+  /**
+   * Purges everything: keys name a new space at once, which no entry of an earlier one is in. Resolves with true if
+   * every place has it.
+   */
+  async replaceAll (): Promise<boolean> {
+    this.#beginReplacement([...this.#lists.values()])
+    return await this.#placeReplacement()
+  }
+
+  /**
+   * Restores the chain that upstreams last had while no upstream responds, unless two chains are possible (law 7:
+   * chains never mix).
+   */
+  async restore (): Promise<void> {
+    const { tracker, places } = this.#options
+    if (tracker.space !== undefined || places.length === 0) return
+    const remembered = (await Promise.all(places.map(async place => await place.remembered().catch(() => []))))
+      .flat().filter(({ chainId }) => tracker.chainId === undefined || tracker.chainId === chainId)
+    const [chainId, ...others] = new Set(remembered.map(({ chainId }) => chainId))
+    if (chainId === undefined || others.length > 0) return
+    const records = mergeSpaces([...(await this.#readPlaces(chainId)).values()])
+    const newest = newestOf(records)[0]
+    if (newest === undefined || tracker.space !== undefined) return
+    if (!remembered.every(({ name }) => continues(newest, name, records))) return
+    this.#isRestored = true
+    this.#use(Space.from(newest), newest.head, false)
+  }
+
+  async #choose (unverified: UnverifiedUpstream): Promise<void> {
+    this.#choosing ??= this.#chooseOnce(unverified).finally(() => {
+      this.#choosing = undefined
+    })
+    await this.#choosing
+  }
+
+  async #chooseOnce (unverified: UnverifiedUpstream): Promise<void> {
+    const { tracker } = this.#options
+    const { stamped } = unverified
+    const { chainId } = stamped.position
+    const restored = tracker.space
+    const lists = await this.#readPlaces(chainId)
+    const records = mergeSpaces([...lists.values(), restored === undefined ? [] : [restored.record]])
+    const proven = await this.#firstProven(newestOf(records), stamped.position, unverified)
+    if (tracker.space !== restored) return
+    // The restored chain stays a memory until it can be compared.
+    if (proven === 'unknown' && restored !== undefined) throw new Error('the restored chain cannot be compared now')
+    this.#isRestored = false
+    const known = proven === 'unknown' ? undefined : proven
+    if (restored !== undefined && restored.name === known?.name) return
+    const space = known === undefined ? Space.begin(chainId) : Space.from(known)
+    this.#use(space, known?.head ?? stamped, false)
+    if (proven === 'unknown') return
+    // Without a proof no other process could use the space.
+    if (!space.isProvable) await withTimeout(firstProofMs, proveHead(space, stamped, unverified, true))
+    if (tracker.space === space) await this.#record(space, lists).catch(() => {})
+  }
+
+  async #settleOnce (): Promise<void> {
+    const { tracker, reference } = this.#options
+    const own = tracker.space
+    if (own === undefined || this.#isRestored) return
+    const lists = await this.#readPlaces(own.chainId)
+    if (tracker.space !== own) return
+    if (this.#isReplacing) {
+      await this.#placeReplacement()
+      return
+    }
+    const records = mergeSpaces([...lists.values()])
+    this.#learn(own, records)
+    const isReplaced = replacedIn(records).has(own.name)
+    const newest = newestOf(records)
+    const newer = isReplaced ? newest : newest.slice(0, indexOf(newest, own.name))
+    const now = newer.length === 0 ? undefined : await reference.readHead().catch(() => undefined)
+    const proven = newer.length === 0 ? undefined : await this.#firstNewer(newer, own, now?.position)
+    if (tracker.space !== own) return
+    if (proven === 'unknown' || proven === undefined) {
+      if (isReplaced) this.#use(own.successor([own.name]), undefined, true)
+      else if (proven === undefined) await this.#record(own, lists)
+      return
+    }
+    const isSameChain = await this.#isContinuedBy(own, proven, now?.position)
+    if (tracker.space !== own || (!isSameChain && !tracker.beginChange())) return
+    const space = Space.from(proven)
+    if (isSameChain) space.add(own.anchors)
+    this.#use(space, proven.head, isSameChain)
+    if (!isSameChain) this.#options.events.resetByReplica.publish()
+    await this.#record(space, lists)
+  }
+
+  /** Learns what other processes recorded of our space. */
+  #learn (own: Space, records: readonly SpaceRecord[]): void {
+    const { tracker } = this.#options
+    const shared = records.find(({ name }) => name === own.name)
+    if (shared === undefined || (shared.head !== undefined && !tracker.mayBeOurs(shared.head.position))) return
+    own.add(shared.anchors)
+    if (shared.head === undefined) return
+    own.prove({ stamped: shared.head, root: shared.root })
+    tracker.learnProven(shared.head)
+  }
+
+  async #firstNewer (
+    newer: readonly SpaceRecord[],
+    own: Space,
+    position: Position | undefined
+  ): Promise<SpaceRecord | 'unknown' | undefined> {
+    // Who replaced our space knew it, so it is of our chain unless anchors deny that.
+    const successor = newer.find(({ replaces, anchors }) =>
+      replaces.includes(own.name) && new Anchors(own.anchors).isSameChain(anchors) !== false
+    )
+    if (successor !== undefined) return successor
+    if (position === undefined) return 'unknown'
+    const proven = await this.#firstProven(newer, position, this.#options.reference)
+    if (proven === undefined && this.#placed.size > 0) this.#noteConflict(newer)
+    return proven
+  }
+
+  /** Reports a newer space of another chain, once, when it has stayed for some time. */
+  #noteConflict ([newest]: readonly SpaceRecord[]): void {
+    if (newest === undefined) return
+    const since = this.#conflicts.get(newest.name) ?? this.#options.now()
+    if (!this.#conflicts.has(newest.name)) this.#conflicts.clear()
+    this.#conflicts.set(newest.name, since)
+    if (this.#options.now() - since < conflictAfterMs) return
+    this.#conflicts.set(newest.name, Infinity)
+    this.#options.events.conflictingChain.publish(newest.name)
+  }
+
+  async #firstProven (
+    candidates: readonly SpaceRecord[],
+    position: Position,
+    reader: ChainReader
+  ): Promise<SpaceRecord | 'unknown' | undefined> {
+    for (const candidate of candidates) {
+      const verdict = await this.#judge(candidate, position, reader)
+      if (verdict === 'same') return candidate
+      if (verdict === 'unknown') return verdict
+    }
+    return undefined
+  }
+
+  async #judge (record: SpaceRecord, position: Position, reader: ChainReader): Promise<Verdict> {
+    const id = `${record.name} ${record.head?.position.head.version ?? ''} ${record.anchors.length}`
+    const known = this.#judged.get(id)
+    if (known !== undefined) return known
+    const verdict = await compareChains(record, position, reader).catch(() => 'unknown' as const)
+    if (verdict === 'other' || verdict === 'unproven') this.#judged.set(id, verdict)
+    return verdict
+  }
+
+  /** Returns true if a proven space is of the chain that we serve, so that our position stays. */
+  async #isContinuedBy (own: Space, proven: SpaceRecord, position: Position | undefined): Promise<boolean> {
+    const { tracker, reference } = this.#options
+    if (proven.head !== undefined && !tracker.mayBeOurs(proven.head.position)) return false
+    // It was begun for the chain of the upstream that has just proven the other.
+    if (!own.isProvable) return true
+    const shared = new Anchors(own.anchors).isSameChain(proven.anchors)
+    if (shared !== undefined && (shared === false || proven.replaces.includes(own.name))) return shared
+    if (position === undefined) return shared === true
+    const relation = await compareChains({ ...own.record, head: tracker.stamped }, position, reference).catch(
+      () => 'unproven'
+    )
+    return relation === 'same' || (relation === 'unproven' && shared === true)
+  }
+
+  #use (space: Space, head: ResponsePosition | undefined, isSameChain: boolean): void {
+    const { tracker, events } = this.#options
+    this.#judged.clear()
+    for (const [place, list] of this.#lists) {
+      if (list.some(({ name }) => name === space.name)) this.#placed.set(place, { space, revision: -1 })
+    }
+    tracker.setSpace(space, head, isSameChain)
+    events.spaceChanged.publish(space)
+    this.#scheduleRenewals()
+  }
+
+  #beginReplacement (lists: ReadonlyArray<readonly SpaceRecord[]>): void {
+    const { tracker } = this.#options
+    const own = tracker.space
+    if (own === undefined) return
+    this.#isReplacing = this.#options.places.length > 0
+    const replaced = lists.flat().filter(record => mayBeSameChain(record, own.record)).map(({ name }) => name)
+    this.#use(own.successor([own.name, ...replaced]), undefined, true)
+  }
+
+  /** Records a replacement in every place; begins another one where a place has a space that it does not replace. */
+  async #placeReplacement (): Promise<boolean> {
+    const { tracker, places } = this.#options
+    for (let attempt = 0; attempt < maxReplaceAttempts; attempt++) {
+      const own = tracker.space
+      if (own === undefined) return false
+      const missing = places.filter(place => !this.isIn(place))
+      const puts = await Promise.all(missing.map(async place => ({ place, list: await this.#put(place, own, true) })))
+      if (tracker.space !== own) continue
+      const refusing = puts.flatMap(({ list }) => list?.every(({ name }) => name !== own.name) === true ? [list] : [])
+      if (refusing.length > 0) {
+        this.#beginReplacement(refusing)
+        continue
+      }
+      this.#isReplacing = !places.every(place => this.isIn(place))
+      return !this.#isReplacing
+    }
+    return false
+  }
+
+  /** Records our space where it is missing or outdated, and what a place has lost since it was last read. */
+  async #record (own: Space, lists: ReadonlyMap<SpacePlace, readonly SpaceRecord[]>): Promise<void> {
+    await Promise.all([...lists].map(async ([place, list]) => {
+      const isKnown = list.some(({ name }) => name === own.name)
+      // A place that rejects writes still has what it had.
+      if (isKnown && !this.isIn(place)) this.#placed.set(place, { space: own, revision: -1 })
+      const isOutdated = this.#placed.get(place)?.revision !== own.revision
+      if (isKnown ? isOutdated : own.isProvable) await this.#put(place, own)
+    }))
+  }
+
+  /** Records a space in a place; undefined if that failed. */
+  async #put (place: SpacePlace, space: Space, replacesAll = false): Promise<readonly SpaceRecord[] | undefined> {
+    const { revision, record } = space
+    const list = await place.put(record, replacesAll).catch(() => undefined)
+    if (list === undefined) return undefined
+    this.#lists.set(place, list)
+    if (list.some(({ name }) => name === space.name)) this.#placed.set(place, { space, revision })
+    return list
+  }
+
+  /** Reads the lists of the places that can be read, and restores what one has lost. */
+  async #readPlaces (chainId: number): Promise<ReadonlyMap<SpacePlace, readonly SpaceRecord[]>> {
+    const lists = new Map<SpacePlace, readonly SpaceRecord[]>()
+    await Promise.all(this.#options.places.map(async place => {
+      const list = await place.read(chainId).catch(() => undefined)
+      if (list === undefined) return
+      lists.set(place, await this.#restoreLost(place, list).catch(() => list))
+    }))
+    for (const [place, list] of lists) {
+      this.#lists.set(place, list)
+      const placed = this.#placed.get(place)
+      if (placed !== undefined && !list.some(({ name }) => name === placed.space.name)) this.#placed.delete(place)
+    }
+    return lists
+  }
+
+  // Writes the oldest first, since a new record comes before all others.
+  async #restoreLost (place: SpacePlace, list: readonly SpaceRecord[]): Promise<readonly SpaceRecord[]> {
+    // A full list has dropped its oldest.
+    const before = list.length < maxSpaces ? this.#lists.get(place) ?? [] : []
+    let after = list
+    for (const record of before.filter(({ name }) => !list.some(other => other.name === name)).reverse()) {
+      after = await place.put(record)
+    }
+    return after
+  }
+
+  #scheduleRenewals (): void {
+    const { tracker: { space }, now } = this.#options
+    const soonMs = now() + firstRenewalMs
+    if (space === undefined) return
+    this.#renewals.headAtMs = Math.min(this.#renewals.headAtMs, soonMs)
+    this.#renewals.anchorsAtMs = Math.min(this.#renewals.anchorsAtMs, soonMs)
+  }
+}
+
+/** Returns the records that none of them replaces. */
+function newestOf (records: readonly SpaceRecord[]): SpaceRecord[] {
+  const replaced = replacedIn(records)
+  return records.filter(({ name }) => !replaced.has(name))
+}
+
+function indexOf (records: readonly SpaceRecord[], name: string): number {
+  const at = records.findIndex(record => record.name === name)
+  return at === -1 ? records.length : at
+}
+
+/** Returns true if the newest record may continue the space that an upstream last had. */
+function continues (newest: SpaceRecord, name: string, records: readonly SpaceRecord[]): boolean {
+  if (newest.name === name || newest.replaces.includes(name)) return true
+  const record = records.find(other => other.name === name)
+  return record !== undefined && new Anchors(record.anchors).isSameChain(newest.anchors) === true
+}
