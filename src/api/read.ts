@@ -94,21 +94,21 @@ export function targetOf (read: Read): string {
 /** Returns the cache keys of a read in a space (law 7: chains never mix). */
 export function keysOf (
   read: Read,
-  chain: { readonly name: string }
+  space: { readonly name: string }
 ): ReadKeys {
-  const space = `${chain.name} ${read.accept}`
+  const start = `${space.name} ${read.accept}`
   const name = targetOf(read)
   const { body } = read
   if (body !== undefined) {
     return {
-      value: `${space} ${shorten(`${name} ${body.canonical}`)}`,
-      text: `${space} ${shorten(`${name} = ${bodyToText(body)}`)}`,
+      value: `${start} ${shorten(`${name} ${body.canonical}`)}`,
+      text: `${start} ${shorten(`${name} = ${bodyToText(body)}`)}`,
       intervalFamily: undefined
     }
   }
-  const blockIndexKey = isOfBlock(read) ? [space, 'blocks', ...read.query.map(([flag]) => flag)].join(' ') : undefined
+  const blockIndexKey = isOfBlock(read) ? [start, 'blocks', ...read.query.map(([flag]) => flag)].join(' ') : undefined
   const key = blockIndexKey === undefined || read.height === undefined
-    ? `${space} ${shorten(name)}`
+    ? `${start} ${shorten(name)}`
     : intervalKeyOf(blockIndexKey, read.height)
   return { value: key, text: key, intervalFamily: blockIndexKey }
 }
@@ -119,9 +119,9 @@ export function keysOf (
  */
 export function stateFamilyOf (
   read: Read,
-  chain: { readonly name: string }
+  space: { readonly name: string }
 ): string | undefined {
-  return read.endpoint.dependsOn === undefined ? undefined : keysOf({ ...read, ledgerVersion: undefined }, chain).value
+  return read.endpoint.dependsOn === undefined ? undefined : keysOf({ ...read, ledgerVersion: undefined }, space).value
 }
 
 /** Returns true if a read requests a block, whose one entry serves its height and every version inside. */

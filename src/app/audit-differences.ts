@@ -45,17 +45,17 @@ export function auditDifferenceListener (options: AuditInvalidatorOptions): (dif
 
 async function invalidate (
   { invalidator, sharedTier, log }: AuditInvalidatorOptions,
-  { result, chain }: AuditDifference,
+  { result, space }: AuditDifference,
   read: Read
 ): Promise<void> {
-  const invalidation = invalidationOfRead(read, chain)
+  const invalidation = invalidationOfRead(read, space)
   try {
     await Promise.all([
       invalidator.invalidate(invalidation),
       // The purge log is bounded, so changed renderings, which are harmless, stay out of it (law 8: rendering can
       // change, history cannot).
       result === 'different'
-        ? sharedTier?.purge(chain, encodePurgeRequest(read).toString())
+        ? sharedTier?.purge(space, encodePurgeRequest(read).toString())
         : sharedTier?.tier.invalidate(invalidation)
     ])
   } catch (error) {

@@ -166,11 +166,11 @@ export function buildComponents (
     metrics,
     inFlight,
     now,
-    isAlone: () => redisBackend?.link.isUp !== true
+    isAlone: () => redis?.link.isUp !== true
   })
   // No replica shares the disk, so it gets every purge; workers that share it repeat the work of the first.
   const invalidator = new LocalInvalidator(memory, diskBackend === undefined ? [] : [diskBackend.tier])
-  const redisBackend: RedisBackend | undefined = redis?.buildBackend(spaces, invalidator)
+  const redisBackend = redis?.buildBackend(spaces, invalidator)
   const lowerTiers: LowerTier[] = [diskBackend?.tier, redisBackend?.tier].filter(tier => tier !== undefined)
   const proxy: ProxyContext = {
     now,

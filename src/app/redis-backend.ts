@@ -20,7 +20,7 @@ import { type Spaces } from '../chain/spaces.js'
 import { invalidationOfPurge } from './purger.js'
 import { ReplicaChannel } from '../cluster/replica-channel.js'
 import { PurgeLog } from '../cluster/purge-log.js'
-import { Purges } from '../cluster/purges.js'
+import { Purges, PurgeState } from '../cluster/purges.js'
 import { ExpiringKeys } from '../cluster/expiring-keys.js'
 import { type SharedTier } from './purger.js'
 
@@ -42,6 +42,7 @@ export interface RedisBackendOptions {
 
 /** Redis before its backend is built: spaces are chosen with what it has, and the backend needs them. */
 export interface RedisBackendBuilder {
+  readonly link: RedisLink
   readonly place: RedisSpaces
   buildBackend(spaces: Spaces, invalidator: LocalInvalidator): RedisBackend
 }
@@ -82,6 +83,7 @@ export function prepareRedisBackend (config: RedisConfig, options: RedisBackendO
     channel => new RedisSubscriber(attempt => createSubscriberClient(connectionOptions, attempt), channel)
   )
   return {
+    link,
     place,
     buildBackend: (spaces, invalidator) =>
       redisBackendOf(config, options, { link, prefix, keys, place, news: channel, spaces, invalidator })
@@ -106,6 +108,7 @@ function redisBackendOf (
 ): RedisBackend {
   const settingsCheck = new RedisSettingsCheck(link)
   const buckets = new RedisBuckets(link, prefix, localBuckets, now)
+  const purgeState = new PurgeState()
   const tier = new RedisTier(link, {
     keyPrefix,
     ttlSeconds,
@@ -113,9 +116,10 @@ function redisBackendOf (
     metrics,
     inFlight,
     now,
-    isAgreed: () => spaces.isIn(place) && purges.isAppliedIn(tracker.space)
+    isAgreed: () => spaces.isIn(place) && purgeState.isAppliedIn(tracker.space)
   })
-  const purges: Purges = new Purges({
+  const purges = new Purges({
+    state: purgeState,
     store: tier,
     log: new PurgeLog(keys),
     local: invalidator,

@@ -197,7 +197,8 @@ export class ChainVerifier implements ChainVerification {
   }
 
   /**
-   * Reads for the comparison; after `toleratedMs` of failures, returns undefined, and the comparison goes on without it.
+   * Reads for the comparison; after `toleratedMs` of failures, returns undefined, and the comparison goes on without
+   * it.
    */
   async #tolerate<T> (
     client: UpstreamClient,
@@ -259,7 +260,7 @@ export function referenceOf (pool: UpstreamPool): SpacesOptions['reference'] {
   }
 }
 
-/** Fetches a whole response with a position; undefined where the upstream lacks it. Rejects on 429, 5xx, or no position. */
+/** Fetches a whole response with a position; undefined where the upstream lacks it. Rejects on 429 and 5xx. */
 async function fetchWhole (
   client: Pick<UpstreamClient, 'fetch'>,
   target: string

@@ -32,7 +32,7 @@ const maxReplaced = 64
 const nameBytes = 8
 
 /**
- * One chain as this fleet knows it (law 7: chains never mix). Two objects are never the same space, so what began in
+ * One chain as varve knows it (law 7: chains never mix). Two objects are never the same space, so what began in
  * one is not current in another.
  */
 export class Space {

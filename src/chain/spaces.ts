@@ -52,7 +52,7 @@ const retryMs = 1000
 const firstProofMs = 500
 // Limits how long a slow upstream delays the purges of other replicas.
 const maxSettleMs = 400
-// A reset reaches the upstreams of a fleet one after another, so a difference is a conflict only after this long.
+// A reset reaches upstreams one after another, so a difference is a conflict only after this long.
 const conflictAfterMs = 10_000
 // Each failed attempt means that another process purged everything meanwhile.
 const maxReplaceAttempts = 5
@@ -309,7 +309,7 @@ export class Spaces {
     own: Space,
     position: Position | undefined
   ): Promise<SpaceRecord | 'unknown' | undefined> {
-    // Who replaced our space knew it, so it is of our chain unless anchors deny that.
+    // A record that replaces our space knew it, so it is of our chain unless anchors deny that.
     const successor = newer.find(({ replaces, anchors }) =>
       replaces.includes(own.name) && new Anchors(own.anchors).isSameChain(anchors) !== false
     )

@@ -96,8 +96,8 @@ function explainPassThrough (target: string, { method, accept, data }: ExplainIn
 
 // The space comes from upstreams, which this command does not contact, so a placeholder replaces it.
 function explainKey (read: Read, config: Config): Explanation {
-  const chain = { name: 'SPACE' }
-  const keys = keysOf(read, chain)
+  const space = { name: 'SPACE' }
+  const keys = keysOf(read, space)
   if (keys.intervalFamily !== undefined && read.height === undefined) {
     return { key: intervalKeyOf(keys.intervalFamily, 'HEIGHT') }
   }

@@ -111,9 +111,11 @@ export async function openFolderSpaces (path: string, onSetAside: (name: string)
 function changedList (list: readonly StoredSpace[], change: SpaceChange): readonly StoredSpace[] {
   const save = Math.max(0, ...list.map(stored => stored.save)) + 1
   if (change.kind === 'renew') {
-    return list.map(stored => stored.record.name === change.name
-      ? { ...stored, folder: newFolder(change.name), save }
-      : stored)
+    return list.map(stored =>
+      stored.record.name === change.name
+        ? { ...stored, folder: newFolder(change.name), save }
+        : stored
+    )
   }
   const { record, replacesAll } = change
   const ofChain = list.filter(stored => stored.record.chainId === record.chainId)
@@ -123,7 +125,11 @@ function changedList (list: readonly StoredSpace[], change: SpaceChange): readon
   const changed = after.map(each => {
     const stored = ofChain.find(other => other.record.name === each.name)
     const isChanged = each.name === record.name
-    return { record: each, folder: stored?.folder ?? newFolder(each.name), save: isChanged ? save : stored?.save ?? save }
+    return {
+      record: each,
+      folder: stored?.folder ?? newFolder(each.name),
+      save: isChanged ? save : stored?.save ?? save
+    }
   })
   return [...changed, ...list.filter(stored => !ofChain.includes(stored))].slice(0, maxStored)
 }

@@ -20,7 +20,8 @@ export function parseSpace (value: unknown): SpaceRecord | undefined {
   const { chainId, name, anchors, head, root, replaces } = value
   if (
     typeof chainId !== 'number' || !isSpaceName(name) || !isListOf(anchors, isAnchor) ||
-    !isListOf(replaces, isSpaceName) || (head !== undefined && !isStamped(head)) || (root !== undefined && !isRoot(root))
+    !isListOf(replaces, isSpaceName) || (head !== undefined && !isStamped(head)) ||
+    (root !== undefined && !isRoot(root))
   ) return undefined
   return { chainId, name, anchors, head, root, replaces }
 }

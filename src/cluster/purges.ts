@@ -15,8 +15,21 @@ export interface PurgeableTiers {
   invalidateAll(): Promise<void>
 }
 
+/** Purges that Redis does not have yet, and the space in which all others were applied. */
+export class PurgeState {
+  /** In order of delivery. */
+  readonly undelivered: UndeliveredPurge[] = []
+  appliedIn: Space | undefined
+
+  /** True if no entry of a space in Redis can be one that was purged. */
+  isAppliedIn (space: Space | undefined): boolean {
+    return this.appliedIn === space && this.undelivered.length === 0
+  }
+}
+
 /** Parts that purging needs. */
 export interface PurgeOptions {
+  readonly state: PurgeState
   readonly store: RedisTier
   readonly log: PurgeLog
   readonly local: PurgeableTiers
@@ -42,25 +55,19 @@ interface UndeliveredPurge {
  */
 export class Purges {
   readonly #options: PurgeOptions
-  // In order of delivery.
-  readonly #undelivered: UndeliveredPurge[] = []
+  readonly #undelivered: UndeliveredPurge[]
   #delivering: Promise<void> | undefined
   // Newest first, at most `maxPurges`; undefined before the first sync.
   #known: readonly Purge[] | undefined
-  #appliedIn: Space | undefined
 
   constructor (options: PurgeOptions) {
     this.#options = options
+    this.#undelivered = options.state.undelivered
   }
 
   /** True while Redis may still store purged entries. */
   get hasPending (): boolean {
     return this.#undelivered.length > 0
-  }
-
-  /** True if no entry of a space in Redis can be one that was purged. */
-  isAppliedIn (space: Space | undefined): boolean {
-    return this.#appliedIn === space && !this.hasPending
   }
 
   /**
@@ -93,7 +100,7 @@ export class Purges {
 
   /** Applies purges of other replicas since the last sync, and restores those that the log has lost. */
   async sync (space: Space): Promise<void> {
-    const { log, store, local } = this.#options
+    const { state, log, store, local } = this.#options
     const before = this.#known
     const { purges, mayBeTrimmed: isFull } = await log.read(space.chainId)
     // Excludes own purges: one delivered while the log was read is known, one still being delivered is listed.
@@ -106,11 +113,12 @@ export class Purges {
       store.dropPending()
     }
     // Another space may still have what was purged while this process did not use it.
-    const isNewSpace = this.#appliedIn !== space
+    const isNewSpace = state.appliedIn !== space
     const wanted = isNewSpace ? this.#known ?? [] : newPurges
     for (const purge of [...wanted].reverse()) applied.push(this.#apply(purge, space, before !== undefined))
     const results = await Promise.allSettled(applied)
-    if (results.every(({ status }) => status === 'fulfilled')) this.#appliedIn = space
+    // Each tier counts its own failures.
+    if (results.every(({ status }) => status === 'fulfilled')) state.appliedIn = space
     const lost = isFull ? [] : exclude(before ?? [], purges)
     if (lost.length > 0) await log.restore(space.chainId, lost)
   }

@@ -65,10 +65,12 @@ export class RedisSpaces implements SpacePlace {
   /** Reads the heartbeats of the replicas of a chain id. */
   async replicas (chainId: number): Promise<ReadonlyMap<string, Heartbeat>> {
     const fields = await this.#keys.read(replicasKeyOf(chainId), async (client, key) => await client.hgetall(key)) ?? {}
-    return new Map(Object.entries(fields).flatMap(([name, text]) => {
-      const heartbeat = parseHeartbeat(text)
-      return heartbeat === undefined ? [] : [[name, heartbeat] as const]
-    }))
+    return new Map(
+      Object.entries(fields).flatMap(([name, text]) => {
+        const heartbeat = parseHeartbeat(text)
+        return heartbeat === undefined ? [] : [[name, heartbeat] as const]
+      })
+    )
   }
 
   /** Publishes this replica's heartbeat, and removes replicas that are gone. */

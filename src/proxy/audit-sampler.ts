@@ -13,7 +13,7 @@ export interface AuditDifference {
   readonly result: 'different' | 'rendering'
   /** Reads sent upstream and by the client; the two differ for latest reads. */
   readonly reads: readonly Read[]
-  readonly chain: Space
+  readonly space: Space
   /** Part of the response that differs. */
   readonly part: string
   /** Cause by which both responses can be right; undefined if the cached one is wrong. */

@@ -69,9 +69,9 @@ interface AuditedHit {
 
 async function compareWithUpstream (context: ProxyContext, audited: AuditedHit, isRetry = false): Promise<AuditResult> {
   const { fetchedRead: read, entry, invalidationCount } = audited
-  const { space: chain } = context.tracker
+  const { space } = context.tracker
   const version = lowestVersionOf(read, entry)
-  if (chain === undefined || version === undefined) return 'unavailable'
+  if (space === undefined || version === undefined) return 'unavailable'
   const background = await context.upstreamPool.fetchInBackground(
     upstreamRequestOf(read, undefined),
     {
@@ -90,7 +90,7 @@ async function compareWithUpstream (context: ProxyContext, audited: AuditedHit, 
   )
   background?.response.rest?.destroy()
   if (
-    background === undefined || !context.tracker.isCurrent(chain) ||
+    background === undefined || !context.tracker.isCurrent(space) ||
     judge(read, background.response, context.settings).lifetime === undefined
   ) {
     return 'unavailable'
@@ -117,7 +117,7 @@ async function compareWithUpstream (context: ProxyContext, audited: AuditedHit, 
   context.auditSampler.onDifference({
     result,
     reads: [...new Set([read, audited.read])],
-    chain,
+    space,
     part,
     cause,
     upstream: background.upstream,

@@ -56,7 +56,7 @@ export function commitFetched (
   if (stamped === undefined || !context.settings.promoteLatest || read.endpoint.keyedBy !== 'version') {
     return { response, entry: undefined, notStored: undefined }
   }
-  const promoted = pinTo(pinned.chain, atVersion(read, stamped.position.head.version))
+  const promoted = pinTo(pinned.space, atVersion(read, stamped.position.head.version))
   const promotedVerdict = judge(promoted.read, response, context.settings)
   return commitJudged(context, promoted, { response, verdict: promotedVerdict }, parts, pinned, invalidationCount)
 }
@@ -71,7 +71,7 @@ export function commit (
   entry: Entry,
   sinceCount: number
 ): NotStoredReason | undefined {
-  if (!context.tracker.isCurrent(pinned.chain)) return 'wrong_chain'
+  if (!context.tracker.isCurrent(pinned.space)) return 'wrong_chain'
   if (context.invalidator.hasInvalidated(entry, sinceCount, pinned.keys.text)) return 'purged'
   return context.memory.put(entry) ? undefined : 'too_large'
 }

@@ -7,10 +7,10 @@ import { type PinnedRead } from './pinned-read.js'
 import { type ProxyContext } from './proxy-context.js'
 
 /** Learns the last event of a path. */
-export function learnLastEvent (context: ProxyContext, { read, chain }: PinnedRead, response: UpstreamResponse): void {
+export function learnLastEvent (context: ProxyContext, { read, space }: PinnedRead, response: UpstreamResponse): void {
   const readAt = response.stamped?.position.head.version
   if (read.endpoint.keyedBy !== 'page' || readAt === undefined) return
-  const path = eventPathKeyOf(chain, read.path)
+  const path = eventPathKeyOf(space, read.path)
   // A handle without its resource or field leads to no stream.
   if (response.status === 404 && !namesStream(read)) context.lastKnownEvents.forget(path, readAt)
   const page = readPage(read, response)
@@ -35,7 +35,7 @@ export interface JudgedEvents {
  */
 export function judgeEventHistory (
   context: ProxyContext,
-  { read, chain }: PinnedRead,
+  { read, space }: PinnedRead,
   { response, verdict }: JudgedResponse
 ): JudgedEvents {
   if (read.endpoint.keyedBy !== 'page' || response.status !== 200) return { verdict, missing: undefined }
@@ -46,7 +46,7 @@ export function judgeEventHistory (
   if (verdict.notStored === 'pruned_page') return { verdict, missing: 'pruned' }
   const { start } = read.page
   if (page.count > 0) return { verdict, missing: page.first === start ? undefined : 'partial' }
-  const path = eventPathKeyOf(chain, read.path)
+  const path = eventPathKeyOf(space, read.path)
   // An empty page hides pruned events if a later event is known.
   if (context.lastKnownEvents.reaches(path, start, position.head.version)) {
     return { verdict: { lifetime: undefined, notStored: 'pruned_page' }, missing: 'pruned' }

@@ -66,7 +66,7 @@ function isStale (
   const { read } = pinned
   if (read.mayBeMoving && verdict.lifetime !== undefined) return false
   return isBelowMinVersion(response, read.minVersion) ||
-    (context.tracker.isCurrent(pinned.chain) && isBehindVersion(response, servedVersion))
+    (context.tracker.isCurrent(pinned.space) && isBehindVersion(response, servedVersion))
 }
 
 function acceptStale (context: ProxyContext, read: Read, stale: JudgedResponse): FetchedJudged {

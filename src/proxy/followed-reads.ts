@@ -24,7 +24,7 @@ export function followedHeadFor (
 /** Returns a latest read as the read of the followed head's version. */
 export function atFollowedHead (pinned: PinnedRead, followedAt: ResponsePosition): PinnedRead {
   const read = atVersion(pinned.read, followedAt.position.head.version)
-  return { ...pinTo(pinned.chain, read, pinned.client), followedAt }
+  return { ...pinTo(pinned.space, read, pinned.client), followedAt }
 }
 
 /** Looks a latest read up at the followed head (law 12: unknown means changed). */
@@ -35,11 +35,11 @@ export function lookUpAtFollowedHead (
 ): CachedEntry | undefined {
   const head = followedHeadFor(context, follower, pinned)
   if (head === undefined) return undefined
-  const { read, chain, keys } = pinned
+  const { read, space, keys } = pinned
   const { version } = head.position.head
   // A not-found or a view has no interval, so it serves its own version alone.
   const entry = lookUpEntryAt(context, follower, read, keys.value, version) ??
-    context.memory.get({ by: 'key', keys: keysOf(atVersion(read, version), chain) })
+    context.memory.get({ by: 'key', keys: keysOf(atVersion(read, version), space) })
   const followedAt = head.position
   return entry && { tier: 'memory', entry, kind: 'followed', prunedVersions: undefined, isRetired: false, followedAt }
 }
@@ -66,12 +66,12 @@ export function lookUpEntryAt (
 /** Returns the interval of a state entry, which grows as the ledger is followed; undefined for other entries. */
 export function stateValidityOf (
   follower: Follower,
-  { read, chain }: PinnedRead,
+  { read, space }: PinnedRead,
   response: UpstreamResponse
 ): Pick<Entry, 'validity' | 'dependencies'> | undefined {
   const { ledgerVersion } = read
   if (response.status !== 200 || ledgerVersion === undefined) return undefined
-  const [family, dependencies] = [stateFamilyOf(read, chain), dependenciesOf(read)]
+  const [family, dependencies] = [stateFamilyOf(read, space), dependenciesOf(read)]
   if (family === undefined || dependencies === undefined) return undefined
   return {
     validity: {
@@ -86,12 +86,12 @@ export function stateValidityOf (
 /** Compares a latest response with what following would have served. */
 export function observeLatest (
   comparer: FollowComparer,
-  { read, readClass, chain }: PinnedRead,
+  { read, readClass, space }: PinnedRead,
   response: UpstreamResponse
 ): void {
   const { stamped, status, rest, body, release } = response
   if (readClass !== 'moving' || status !== 200 || rest !== undefined) return
-  const [family, dependencies] = [stateFamilyOf(read, chain), dependenciesOf(read)]
+  const [family, dependencies] = [stateFamilyOf(read, space), dependenciesOf(read)]
   if (family === undefined || dependencies === undefined || stamped === undefined) return
   comparer.record({
     endpoint: read.endpoint.name,

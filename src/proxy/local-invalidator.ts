@@ -68,12 +68,12 @@ export class LocalInvalidator {
 }
 
 /** Lists all that may be stored for a read: both media types, blocks with and without transactions. */
-export function invalidationOfRead (read: Read, chain: Space): Invalidation {
+export function invalidationOfRead (read: Read, space: Space): Invalidation {
   const flags = read.endpoint.offByDefault.map(flag => [flag, 'true'] as const)
   const queries = isOfBlock(read) ? [[], flags] : [read.query]
-  const all = formats.flatMap(accept => queries.map(query => keysOf({ ...read, accept, query }, chain)))
+  const all = formats.flatMap(accept => queries.map(query => keysOf({ ...read, accept, query }, space)))
   // One interval of state may cover many versions, so every version of the read goes.
-  const families = formats.map(accept => stateFamilyOf({ ...read, accept }, chain)).filter(key => key !== undefined)
+  const families = formats.map(accept => stateFamilyOf({ ...read, accept }, space)).filter(key => key !== undefined)
   const version = read.requestedVersion
   return {
     keys: [...new Set([...all.flatMap(keys => [keys.value, keys.text, microCacheKeyOf(keys)]), ...families])],

@@ -38,11 +38,11 @@ export function lookUpInMemory (context: ProxyContext, pinned: PinnedRead): Cach
 
 function lookUpHistory (context: ProxyContext, pinned: PinnedRead): Entry | undefined {
   const { memory, follower } = context
-  const { read, chain } = pinned
+  const { read, space } = pinned
   const { ledgerVersion } = read
   return memory.get(selectorOf(pinned)) ?? (follower === undefined || ledgerVersion === undefined
     ? undefined
-    : lookUpEntryAt(context, follower, read, stateFamilyOf(read, chain), ledgerVersion))
+    : lookUpEntryAt(context, follower, read, stateFamilyOf(read, space), ledgerVersion))
 }
 
 /** Returns where every tier looks a read up. */
@@ -88,7 +88,7 @@ async function lookUpInTier (
   const sinceCount = context.invalidator.count
   const found = await tier.get(selectorOf(pinned))
   // The chain may have been reset by now.
-  if (found === undefined || !context.tracker.isCurrent(pinned.chain)) return undefined
+  if (found === undefined || !context.tracker.isCurrent(pinned.space)) return undefined
   // Learns the entry's proven position; a contradiction means an entry of another chain (law 7: chains never mix).
   if (!context.tracker.learnProven(found.stored.stamped)) return undefined
   const cached = servableEntry(context, pinned, tier.name, entryFromFound(context, found))

@@ -20,7 +20,7 @@ export type RequestVariantCache = ParsedRequestCache<ParsedRequest>
 /** Read of one request variant, with its keys and its memoised last response. */
 export class ParsedRequest implements MemoHolder {
   readonly read: Read
-  #chain: Space | undefined
+  #space: Space | undefined
   #pinned: PinnedRead | undefined
   // Memoised response and the state that it depends on. Fields of this object, because a nested object costs every hit
   // another CPU cache miss (bench/NOTES.md).
@@ -37,10 +37,10 @@ export class ParsedRequest implements MemoHolder {
   }
 
   /** Returns the read pinned to a chain, computed once per chain. */
-  pinnedTo (chain: Space): PinnedRead {
-    if (this.#pinned === undefined || this.#chain !== chain) {
-      this.#pinned = pinTo(chain, this.read)
-      this.#chain = chain
+  pinnedTo (space: Space): PinnedRead {
+    if (this.#pinned === undefined || this.#space !== space) {
+      this.#pinned = pinTo(space, this.read)
+      this.#space = space
       // The memo belongs to the previous chain.
       this.#memo = undefined
     }
@@ -61,7 +61,7 @@ export class ParsedRequest implements MemoHolder {
   getMemo (context: ProxyContext, { ifNoneMatch, acceptEncoding }: ResponsePreferences): ClientResponse | undefined {
     const { tracker, releases, now } = context
     if (
-      this.#servedPosition !== tracker.stamped || this.#chain !== tracker.space || ifNoneMatch !== undefined ||
+      this.#servedPosition !== tracker.stamped || this.#space !== tracker.space || ifNoneMatch !== undefined ||
       this.#acceptEncoding !== acceptEncoding
     ) return undefined
     // A retired rendering needs a full look-up, which may refresh it (law 8: rendering can change, history cannot).
@@ -89,10 +89,10 @@ export class ParsedRequest implements MemoHolder {
     { ifNoneMatch, acceptEncoding }: ResponsePreferences,
     response: ClientResponse
   ): void {
-    const { space: chain, stamped } = context.tracker
+    const { space, stamped } = context.tracker
     // Pruned hits are counted one by one with their distance, which needs a full look-up.
     if (
-      chain === undefined || kind === 'pruned' || ifNoneMatch !== undefined ||
+      space === undefined || kind === 'pruned' || ifNoneMatch !== undefined ||
       (acceptEncoding?.length ?? 0) > maxAcceptEncodingLength
     ) return
     if (context.compressor.needsCompression(entry, readAcceptEncoding(acceptEncoding))) return

@@ -34,7 +34,7 @@ export const noClient: ReadClient = { id: undefined, admit: undefined }
 export interface PinnedRead {
   readonly read: Read
   readonly readClass: ReadClass
-  readonly chain: Space
+  readonly space: Space
   readonly keys: ReadKeys
   readonly client: ReadClient
   /** True for a latest read of state, unless its client bypasses following. */
@@ -48,24 +48,24 @@ export interface PinnedRead {
 /** Pins a read to the present chain; rejects with 503 while no upstream has reported a chain. */
 export async function pinToCurrentChain (context: ProxyContext, read: Read, client: ReadClient): Promise<PinnedRead> {
   if (context.tracker.space === undefined) await context.resolveChain()
-  const { space: chain } = context.tracker
-  if (chain === undefined) {
+  const { space } = context.tracker
+  if (space === undefined) {
     throw unavailableError(
       describeUnusableChains(context.upstreamPool.upstreams, context.tracker) ??
         'no upstream has been reached yet, so the chain is unknown'
     )
   }
-  return pinTo(chain, read, client)
+  return pinTo(space, read, client)
 }
 
 /** Pins a read to a known chain. */
-export function pinTo (chain: Space, read: Read, client = noClient): PinnedRead {
+export function pinTo (space: Space, read: Read, client = noClient): PinnedRead {
   const readClass = classOf(read)
   return {
     read,
     readClass,
-    chain,
-    keys: keysOf(read, chain),
+    space,
+    keys: keysOf(read, space),
     client,
     acceptsFollowedHead: readClass === 'moving' && read.endpoint.keyedBy === 'version' &&
       client.bypassesFollowing !== true

@@ -30,9 +30,9 @@ const refreshTimeoutMs = 500
 
 /** Serves a parsed request from memory without awaiting; undefined if the read needs `serveRead`. */
 export function serveFromMemory (context: ProxyContext, parsed: ParsedRequest): Hit | undefined {
-  const { space: chain } = context.tracker
-  if (chain === undefined) return undefined
-  const pinned = parsed.pinnedTo(chain)
+  const { space } = context.tracker
+  if (space === undefined) return undefined
+  const pinned = parsed.pinnedTo(space)
   const cached = lookUpInMemory(context, pinned)
   return cached === undefined || cached.isRetired ? undefined : serveHit(context, pinned, cached)
 }
@@ -94,12 +94,12 @@ async function serveLatest (
   if (followed === undefined) return await serveMoving(context, pinned)
   try {
     const outcome = await serveHistory(context, atFollowedHead(pinned, followed))
-    if (context.tracker.isCurrent(pinned.chain)) return outcome
+    if (context.tracker.isCurrent(pinned.space)) return outcome
     // A reset during the fetch voids the followed head, and the response may be of the new chain.
     if (outcome.name !== 'hit') discardBody(outcome.fetched)
     return undefined
   } catch (error) {
-    if (!context.tracker.isCurrent(pinned.chain)) return undefined
+    if (!context.tracker.isCurrent(pinned.space)) return undefined
     // The upstream of the tail may have failed, and the others lag behind its head.
     if (isLaggingError(error)) return await serveMoving(context, pinned)
     throw error
@@ -114,7 +114,7 @@ async function serveCached (
 ): Promise<Outcome | undefined> {
   if (!cached.isRetired) return serveHit(context, pinned, cached)
   const refreshed = await refreshRendering(context, pinned, cached)
-  if (!context.tracker.isCurrent(pinned.chain)) return undefined
+  if (!context.tracker.isCurrent(pinned.space)) return undefined
   if (refreshed !== undefined) return refreshed
   // Upstreams may have pruned the entry's version during the refresh.
   const present = servableEntry(context, pinned, cached.tier, cached.entry)
