@@ -103,7 +103,7 @@ export const states: Record<string, object> = {
     level: 'amber',
     conditions: hostileTexts.map(text => ({ level: 'amber', text })),
     varve: { version: hostileTexts[0], host: hostileTexts[1], isSandbox: false },
-    chain: { id: hostileTexts[0], generation: hostileTexts[1] },
+    chain: { id: hostileTexts[0], space: hostileTexts[1] },
     position: {
       version: hostileTexts[0],
       oldestVersion: hostileTexts[2],

@@ -64,9 +64,9 @@ export default dashboard({
       4,
       stat(
         'Chains',
-        'Replicas by chain and generation; one chain has one generation, except for the moments of a chain reset or ' +
+        'Replicas by chain and space; one chain has one space, except for the moments of a chain reset or ' +
           'a purge of everything.',
-        [[`count by (chain_id, generation) (${of('varve_chain_info')})`, '{{chain_id}}, generation {{generation}}']],
+        [[`count by (chain_id, space) (${of('varve_chain_info')})`, '{{chain_id}}, space {{space}}']],
         { decimals: 0, none: 'no chain yet' }
       ),
       stat(

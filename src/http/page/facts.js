@@ -192,7 +192,7 @@ export function showVarve ({ varve, chain, position, upstreams = [], workers }) 
     [
       'Chain',
       chain === undefined ? 'not known yet' : grouped(chain.id),
-      chain === undefined ? '' : `generation ${grouped(chain.generation)}`
+      chain === undefined ? '' : `space ${isolate(chain.space, 20)}`
     ],
     ['Newest block', newestBlockTime ?? 'unknown', ''],
     [
