@@ -9,7 +9,7 @@ const slow = (folder, ...names) => named(...names.map(name => `${folder}${name}.
 const replicas = [
   ...slow('app/', 'primary-disk-folder', 'start-faults', 'start-without-upstreams'),
   ...slow('cache/', 'disk-folder', 'disk-tier'),
-  ...slow('chain/', 'chain-resets', 'chain-separation', 'generations', 'upstream-chains', 'wrong-chain'),
+  ...slow('chain/', 'chain-resets', 'chain-separation', 'spaces', 'upstream-chains', 'wrong-chain'),
   ...slow('cluster/', 'lost-records', 'purges'),
   ...slow('', 'config/reload', 'metrics/series-count', 'tools/warm/warm', 'workers/worker-pool'),
   ...slow('redis/', 'authentication', 'changes', 'create-client', 'link'),

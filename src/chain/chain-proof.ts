@@ -106,8 +106,8 @@ export async function proveHead (
   const { root } = space
   // An upstream that has changed its chain would prove that chain as ours.
   if (root !== undefined && isInside(root.version, position)) {
-    const hash = await readRoot(root.version).catch(() => undefined)
-    if (hash !== root.hash) return false
+    const hash = await readRoot(root.version).catch(() => '')
+    if (hash !== undefined && hash !== root.hash) return false
   }
   const heights = withAnchors ? anchorHeightsIn(space, position) : []
   const [own, ...read] = await Promise.allSettled([readRoot(version), ...heights.map(readBlock)])

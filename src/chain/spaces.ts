@@ -66,7 +66,7 @@ export class Spaces {
   readonly #placed = new Map<SpacePlace, { readonly space: Space, readonly revision: number }>()
   // Last readable list of a place, which it may lose.
   readonly #lists = new Map<SpacePlace, readonly SpaceRecord[]>()
-  // Verdicts that stand until an upstream is verified, by name and revision of the record.
+  // Verdicts that stand until an upstream is verified, by name.
   readonly #judged = new Map<string, Verdict>()
   readonly #conflicts = new Map<string, number>()
   #choosing: Promise<void> | undefined
@@ -345,11 +345,10 @@ export class Spaces {
   }
 
   async #judge (record: SpaceRecord, position: Position, reader: ChainReader): Promise<Verdict> {
-    const id = `${record.name} ${record.head?.position.head.version ?? ''} ${record.anchors.length}`
-    const known = this.#judged.get(id)
+    const known = this.#judged.get(record.name)
     if (known !== undefined) return known
     const verdict = await compareChains(record, position, reader).catch(() => 'unknown' as const)
-    if (verdict === 'other' || verdict === 'unproven') this.#judged.set(id, verdict)
+    if (verdict === 'other' || verdict === 'unproven') this.#judged.set(record.name, verdict)
     return verdict
   }
 

@@ -41,12 +41,25 @@ export interface StubUpstream {
   readonly rawHeaders: string[][]
 }
 
-// True for varve's own read of an anchor, two seconds after its start.
-function isAnchorRead ({ url }: IncomingMessage): boolean {
-  return url?.startsWith('/v1/blocks/by_height/') === true
+const proofTarget = /^\/v1\/(?:blocks\/by_height|transactions\/by_version)\/(\d+)$/
+const digitsOfHash = 64
+
+/** Responds to varve's own reads of what proves a chain: blocks by height, and the root of a version. */
+function respondWithProof (response: ServerResponse, number: string): void {
+  const hash = `0x${number.padStart(digitsOfHash, '0')}`
+  respondOk(
+    response,
+    JSON.stringify({
+      block_height: number,
+      block_hash: hash,
+      last_version: '1',
+      version: number,
+      accumulator_root_hash: hash
+    })
+  )
 }
 
-/** Starts a scripted upstream over HTTP; it serves the index itself and has no blocks by height as anchors. */
+/** Starts a scripted upstream over HTTP; it serves the index itself, and what proves its chain. */
 export async function startStubUpstream (
   t: Test,
   respond: (request: IncomingMessage, response: ServerResponse, nth: number) => void,
@@ -56,7 +69,8 @@ export async function startStubUpstream (
   const rawHeaders: string[][] = []
   const server = createHttpServer((request, response) => {
     if (request.url === '/v1') return index(request, response)
-    if (isAnchorRead(request)) return response.writeHead(404).end()
+    const [, number] = proofTarget.exec(request.url ?? '') ?? []
+    if (number !== undefined) return respondWithProof(response, number)
     requests.push(`${request.method} ${request.url}`)
     rawHeaders.push(request.rawHeaders)
     respond(request, response, requests.length)
