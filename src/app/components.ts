@@ -207,6 +207,7 @@ export function buildComponents (
       await (lowerTiers.length === 0 ? polled : withTimeout(restoreChainAfterMs, polled))
       await spaces.waitUntilChosen()
       await spaces.restore()
+      if (tracker.space !== undefined) await redisBackend?.sync().catch(() => {})
       if (tracker.space === undefined) await polled
     },
     prunedErrorBuilder: new PrunedErrorBuilder(),

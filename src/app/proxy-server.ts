@@ -199,7 +199,8 @@ export async function buildProxyServer (
       // can only help).
       await withTimeout(maxStartMs, headPollers.start())
       await spaces.restore()
-      redisBackend?.sync().catch(() => {})
+      // Redis is read once its purges are known.
+      await redisBackend?.sync().catch(() => {})
       const reason = describeChainMismatch(upstreamPool.upstreams, tracker)
       if (reason !== undefined) {
         log.error(

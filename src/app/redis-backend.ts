@@ -140,6 +140,16 @@ function redisBackendOf (
     releases,
     now
   })
+  const unreadReasons = (): readonly string[] => {
+    const isIn = spaces.isIn(place)
+    if (purges.hasPending || spaces.isPurgeAllPending || (isIn && !purgeState.isAppliedIn(tracker.space))) {
+      return ['Redis tier not read: purges are not delivered yet']
+    }
+    if (tracker.space === undefined || isIn) return []
+    return place.error === undefined
+      ? ['Redis tier not read: no upstream has proven yet that its entries are of this chain']
+      : [`Redis tier not read: it rejects the state of the chain: ${place.error}`]
+  }
   return {
     tier,
     link,
@@ -151,11 +161,7 @@ function redisBackendOf (
           ...(buckets.scriptError === undefined
             ? []
             : [`Redis does not count client limits, so each process counts alone: ${buckets.scriptError}`]),
-          ...(purges.hasPending || spaces.isPurgeAllPending
-            ? ['Redis tier not read: purges are not delivered yet']
-            : tracker.space !== undefined && !spaces.isIn(place)
-            ? ['Redis tier not read: no upstream has proven yet that its entries are of this chain']
-            : [])
+          ...unreadReasons()
         ]
         : [],
     start: async () => {

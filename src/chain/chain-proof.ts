@@ -98,17 +98,16 @@ export async function relationOf (
 export async function proveHead (
   space: Space,
   stamped: ResponsePosition,
-  { readBlock, readRoot }: ChainReader,
+  reader: ChainReader,
   withAnchors: boolean
 ): Promise<boolean> {
+  const { readBlock, readRoot } = reader
   const { position } = stamped
   const { version } = position.head
-  const { root } = space
+  const { anchors, root } = space
   // An upstream that has changed its chain would prove that chain as ours.
-  if (root !== undefined && isInside(root.version, position)) {
-    const hash = await readRoot(root.version).catch(() => '')
-    if (hash !== undefined && hash !== root.hash) return false
-  }
+  const relation = await compareChains({ anchors, root, head: undefined }, position, reader).catch(() => 'other')
+  if (relation === 'other') return false
   const heights = withAnchors ? anchorHeightsIn(space, position) : []
   const [own, ...read] = await Promise.allSettled([readRoot(version), ...heights.map(readBlock)])
   space.add(read.flatMap(each => each.status === 'fulfilled' && each.value !== undefined ? [each.value] : []))

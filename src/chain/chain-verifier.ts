@@ -228,7 +228,7 @@ export class ChainVerifier implements ChainVerification {
 }
 
 /** Builds the reads that identify the chain of an upstream; they never come from the cache. */
-function chainReaderOf (client: Pick<UpstreamClient, 'fetch'>): ChainReader {
+export function chainReaderOf (client: Pick<UpstreamClient, 'fetch'>): ChainReader {
   return {
     readBlock: async height => {
       const found = await fetchWhole(client, blockByHeightTarget(height))

@@ -59,3 +59,32 @@ export function replacedIn (records: ReadonlyArray<Pick<SpaceRecord, 'replaces'>
 function versionOf ({ head }: SpaceRecord): bigint {
   return head?.position.head.version ?? -1n
 }
+
+/** Returns the records that none of them replaces. */
+export function newestOf (records: readonly SpaceRecord[]): SpaceRecord[] {
+  const replaced = replacedIn(records)
+  return records.filter(({ name }) => !replaced.has(name))
+}
+
+/** Returns the records before that of a space, or all where it has none. */
+export function newerThan ({ name }: Pick<SpaceRecord, 'name'>, records: readonly SpaceRecord[]): SpaceRecord[] {
+  const at = records.findIndex(record => record.name === name)
+  return records.slice(0, at === -1 ? records.length : at)
+}
+
+/** Returns a record that replaces a space: its process knew it, so both are of one chain unless anchors differ. */
+export function successorOf (
+  space: Pick<SpaceRecord, 'name' | 'anchors'>,
+  records: readonly SpaceRecord[]
+): SpaceRecord | undefined {
+  return records.find(({ replaces, anchors }) =>
+    replaces.includes(space.name) && new Anchors(space.anchors).isSameChain(anchors) !== false
+  )
+}
+
+/** Returns true if the newest record may continue the space that an upstream last had. */
+export function continues (newest: SpaceRecord, name: string, records: readonly SpaceRecord[]): boolean {
+  if (newest.name === name || newest.replaces.includes(name)) return true
+  const record = records.find(other => other.name === name)
+  return record !== undefined && new Anchors(record.anchors).isSameChain(newest.anchors) === true
+}

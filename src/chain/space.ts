@@ -52,8 +52,8 @@ export class Space {
   }
 
   /** Begins a space that no other process knows yet. */
-  static begin (chainId: number): Space {
-    return Space.from({ chainId, name: newName(), anchors: [], head: undefined, root: undefined, replaces: [] })
+  static begin (chainId: number, replaces: readonly string[] = []): Space {
+    return Space.from({ chainId, name: newName(), anchors: [], head: undefined, root: undefined, replaces })
   }
 
   /** Returns the space of a record. */

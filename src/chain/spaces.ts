@@ -12,7 +12,17 @@ import {
 } from './chain-proof.js'
 import { selfContradictionReason } from './self-contradictions.js'
 import { Space, type SpaceRecord } from './space.js'
-import { maxSpaces, mayBeSameChain, mergeSpaces, replacedIn, type SpacePlace } from './space-places.js'
+import {
+  continues,
+  maxSpaces,
+  mayBeSameChain,
+  mergeSpaces,
+  newestOf,
+  newerThan,
+  replacedIn,
+  type SpacePlace,
+  successorOf
+} from './space-places.js'
 import { type Tracker } from './tracker.js'
 
 /** An upstream to verify, which another chain may come from. */
@@ -64,6 +74,8 @@ export class Spaces {
   readonly #options: SpacesOptions
   // Space that a place had, in its last readable state, as the present one.
   readonly #placed = new Map<SpacePlace, { readonly space: Space, readonly revision: number }>()
+  // Places that may have another list than the last one that was read.
+  readonly #suspended = new Set<SpacePlace>()
   // Last readable list of a place, which it may lose.
   readonly #lists = new Map<SpacePlace, readonly SpaceRecord[]>()
   // Verdicts that stand until an upstream is verified, by name.
@@ -90,6 +102,7 @@ export class Spaces {
 
   /** Stops the use of a place that cannot be read, until it is read again: other processes may purge it meanwhile. */
   suspend (place: SpacePlace): void {
+    this.#suspended.add(place)
     this.#placed.delete(place)
   }
 
@@ -264,7 +277,7 @@ export class Spaces {
   async #settleOnce (): Promise<void> {
     const { tracker, reference } = this.#options
     const own = tracker.space
-    if (own === undefined || this.#isRestored) return
+    if (own === undefined) return
     const lists = await this.#readPlaces(own.chainId)
     if (tracker.space !== own) return
     if (this.#isReplacing) {
@@ -272,10 +285,17 @@ export class Spaces {
       return
     }
     const records = mergeSpaces([...lists.values()])
-    this.#learn(own, records)
     const isReplaced = replacedIn(records).has(own.name)
     const newest = newestOf(records)
-    const newer = isReplaced ? newest : newest.slice(0, indexOf(newest, own.name))
+    if (this.#isRestored) {
+      // No upstream proves anything now, but a purge of everything holds.
+      const successor = successorOf(own, newest)
+      if (successor !== undefined) this.#use(Space.from(successor), successor.head, true)
+      else if (isReplaced) this.#use(own.successor([own.name]), undefined, true)
+      return
+    }
+    this.#learn(own, records)
+    const newer = isReplaced ? newest : newerThan(own, newest)
     const now = newer.length === 0 ? undefined : await reference.readHead().catch(() => undefined)
     const proven = newer.length === 0 ? undefined : await this.#firstNewer(newer, own, now?.position)
     if (tracker.space !== own) return
@@ -309,10 +329,7 @@ export class Spaces {
     own: Space,
     position: Position | undefined
   ): Promise<SpaceRecord | 'unknown' | undefined> {
-    // A record that replaces our space knew it, so it is of our chain unless anchors deny that.
-    const successor = newer.find(({ replaces, anchors }) =>
-      replaces.includes(own.name) && new Anchors(own.anchors).isSameChain(anchors) !== false
-    )
+    const successor = successorOf(own, newer)
     if (successor !== undefined) return successor
     if (position === undefined) return 'unknown'
     const proven = await this.#firstProven(newer, position, this.#options.reference)
@@ -371,7 +388,9 @@ export class Spaces {
     const { tracker, events } = this.#options
     this.#judged.clear()
     for (const [place, list] of this.#lists) {
-      if (list.some(({ name }) => name === space.name)) this.#placed.set(place, { space, revision: -1 })
+      if (list.some(({ name }) => name === space.name) && !this.#suspended.has(place)) {
+        this.#placed.set(place, { space, revision: -1 })
+      }
     }
     tracker.setSpace(space, head, isSameChain)
     events.spaceChanged.publish(space)
@@ -412,7 +431,9 @@ export class Spaces {
     await Promise.all([...lists].map(async ([place, list]) => {
       const isKnown = list.some(({ name }) => name === own.name)
       // A place that rejects writes still has what it had.
-      if (isKnown && !this.isIn(place)) this.#placed.set(place, { space: own, revision: -1 })
+      if (isKnown && !this.isIn(place) && !this.#suspended.has(place)) {
+        this.#placed.set(place, { space: own, revision: -1 })
+      }
       const isOutdated = this.#placed.get(place)?.revision !== own.revision
       if (isKnown ? isOutdated : own.isProvable) await this.#put(place, own)
     }))
@@ -423,6 +444,7 @@ export class Spaces {
     const { revision, record } = space
     const list = await place.put(record, replacesAll).catch(() => undefined)
     if (list === undefined) return undefined
+    this.#suspended.delete(place)
     this.#lists.set(place, list)
     if (list.some(({ name }) => name === space.name)) this.#placed.set(place, { space, revision })
     return list
@@ -434,7 +456,8 @@ export class Spaces {
     await Promise.all(this.#options.places.map(async place => {
       const list = await place.read(chainId).catch(() => undefined)
       if (list === undefined) return
-      lists.set(place, await this.#restoreLost(place, list).catch(() => list))
+      this.#suspended.delete(place)
+      lists.set(place, await this.#restoreLost(place, list, chainId).catch(() => list))
     }))
     for (const [place, list] of lists) {
       this.#lists.set(place, list)
@@ -445,11 +468,16 @@ export class Spaces {
   }
 
   // Writes the oldest first, since a new record comes before all others.
-  async #restoreLost (place: SpacePlace, list: readonly SpaceRecord[]): Promise<readonly SpaceRecord[]> {
+  async #restoreLost (
+    place: SpacePlace,
+    list: readonly SpaceRecord[],
+    chainId: number
+  ): Promise<readonly SpaceRecord[]> {
     // A full list has dropped its oldest.
     const before = list.length < maxSpaces ? this.#lists.get(place) ?? [] : []
+    const lost = before.filter(({ name, chainId: id }) => id === chainId && !list.some(other => other.name === name))
     let after = list
-    for (const record of before.filter(({ name }) => !list.some(other => other.name === name)).reverse()) {
+    for (const record of lost.reverse()) {
       after = await place.put(record)
     }
     return after
@@ -462,22 +490,4 @@ export class Spaces {
     this.#renewals.headAtMs = Math.min(this.#renewals.headAtMs, soonMs)
     this.#renewals.anchorsAtMs = Math.min(this.#renewals.anchorsAtMs, soonMs)
   }
-}
-
-/** Returns the records that none of them replaces. */
-function newestOf (records: readonly SpaceRecord[]): SpaceRecord[] {
-  const replaced = replacedIn(records)
-  return records.filter(({ name }) => !replaced.has(name))
-}
-
-function indexOf (records: readonly SpaceRecord[], name: string): number {
-  const at = records.findIndex(record => record.name === name)
-  return at === -1 ? records.length : at
-}
-
-/** Returns true if the newest record may continue the space that an upstream last had. */
-function continues (newest: SpaceRecord, name: string, records: readonly SpaceRecord[]): boolean {
-  if (newest.name === name || newest.replaces.includes(name)) return true
-  const record = records.find(other => other.name === name)
-  return record !== undefined && new Anchors(record.anchors).isSameChain(newest.anchors) === true
 }

@@ -205,7 +205,8 @@ export class Tracker {
   /** Begins a new space after a chain reset; returns false if the change must wait. */
   reset (stamped: ResponsePosition): boolean {
     if (!this.beginChange()) return false
-    this.#space = Space.begin(stamped.position.chainId)
+    // A purge of everything that no place has yet outlasts the reset, should the chain come back.
+    this.#space = Space.begin(stamped.position.chainId, this.#space?.replaces)
     this.#clearPosition()
     this.#learnedAtMs = this.#now()
     this.#learnEncryptionKey(stamped)

@@ -135,7 +135,7 @@ export class Purges {
 
   async #deliverOne ({ id, request, onFound }: UndeliveredPurge, space: Space): Promise<void> {
     const { log, store, invalidationOf, notifyReplicas } = this.#options
-    const purge = { id, request, space: space.name }
+    const purge = { id, space: space.name, request }
     const invalidation = invalidationOf(request, space)
     if (invalidation !== undefined && await store.invalidate(invalidation)) onFound()
     await log.add(space.chainId, purge)

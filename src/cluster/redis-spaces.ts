@@ -21,10 +21,16 @@ const maxAttempts = 5
 export class RedisSpaces implements SpacePlace {
   readonly #keys: ExpiringKeys
   readonly #upstreams: () => readonly RememberedUpstream[]
+  #error: string | undefined
 
   constructor (keys: ExpiringKeys, upstreams: () => readonly RememberedUpstream[]) {
     this.#keys = keys
     this.#upstreams = upstreams
+  }
+
+  /** Reason why Redis has rejected the last change. */
+  get error (): string | undefined {
+    return this.#error
   }
 
   async read (chainId: number): Promise<readonly SpaceRecord[]> {
@@ -32,6 +38,17 @@ export class RedisSpaces implements SpacePlace {
   }
 
   async put (record: SpaceRecord, replacesAll = false): Promise<readonly SpaceRecord[]> {
+    try {
+      const list = await this.#replace(record, replacesAll)
+      this.#error = undefined
+      return list
+    } catch (error) {
+      this.#error = (error as Error).message
+      throw error
+    }
+  }
+
+  async #replace (record: SpaceRecord, replacesAll: boolean): Promise<readonly SpaceRecord[]> {
     const { chainId } = record
     for (let attempt = 0; attempt < maxAttempts; attempt++) {
       const before = await this.#textOf(chainId)

@@ -88,11 +88,12 @@ export class ReplicaSync {
     await spaces.settle()
     const { space } = tracker
     if (space === undefined) return
-    this.#updateLiveReplicas(await place.replicas(space.chainId))
+    const replicas = await place.replicas(space.chainId)
+    this.#updateLiveReplicas(replicas)
     // Reads come before writes, because a full Redis or a read-only replica rejects writes.
     await purges.sync(space)
     try {
-      if (spaces.isIn(place)) await this.#publish(space)
+      if (spaces.isIn(place)) await this.#publish(space, replicas.has(this.#replicaId))
       if (purges.hasPending) await purges.deliver()
     } finally {
       // Also runs after a rejected write: queued entries must be written, or counted as failed.
@@ -101,11 +102,11 @@ export class ReplicaSync {
   }
 
   /** Publishes a sign of life, and notifies the other replicas of a new space. */
-  async #publish (space: Space): Promise<void> {
+  async #publish (space: Space, isListed: boolean): Promise<void> {
     const { place, releases, news, now } = this.#options
     if (this.#notified !== space) await news.notifyChange(space.chainId)
     this.#notified = space
-    if (now() - this.#heartbeatAtMs >= heartbeatEveryMs) {
+    if (!isListed || now() - this.#heartbeatAtMs >= heartbeatEveryMs) {
       this.#heartbeatAtMs = now()
       const gone = [...this.#heartbeats].filter(([, { atMs }]) => now() - atMs > replicaGoneAfterMs).map(([name]) =>
         name
