@@ -19,7 +19,7 @@ function read (
   return readRequest(match, request)
 }
 
-const keysFor = (of: Read): ReturnType<typeof keysOf> => keysOf(of, { id: 4, generation: 1 })
+const keysFor = (of: Read): ReturnType<typeof keysOf> => keysOf(of, { name: 'space' })
 const full = (digits: string): string => `0x${digits.padStart(64, '0')}`
 const hash = 'Ab'.repeat(32)
 

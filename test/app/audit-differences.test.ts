@@ -3,6 +3,7 @@ import t from 'tap'
 import { TypedEvent } from '../../src/typed-event.js'
 import { auditDifferenceListener } from '../../src/app/audit-differences.js'
 import { type SharedTier } from '../../src/app/purger.js'
+import { Space } from '../../src/chain/space.js'
 import { type AuditDifference } from '../../src/proxy/audit-sampler.js'
 import { contextAt, readOfTarget } from '../support/proxy-context.js'
 import { until } from '../support/until.js'
@@ -10,7 +11,7 @@ import { until } from '../support/until.js'
 const found: AuditDifference = {
   result: 'different',
   reads: [readOfTarget('/v1/blocks/by_version/5')],
-  chain: { id: 4, generation: 1 },
+  space: Space.begin(4),
   part: 'body',
   cause: undefined,
   upstream: 'n',

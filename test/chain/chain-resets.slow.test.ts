@@ -4,13 +4,15 @@ import { sendRequest } from '../support/client.js'
 import { startIdleMeter, until } from '../support/until.js'
 import { type RedisProcess, startRedis } from '../support/redis-server.js'
 import {
-  adoptedGenerations,
   blockTarget,
   startSandboxNode,
   portOf,
-  publishedGenerations,
+  recordedSpaces,
+  spaceOf,
+  untilAgreed,
   untilAllSynced,
-  untilChainKnown
+  untilChainKnown,
+  usedSpaces
 } from '../support/replicas.js'
 import { cacheStatusHeader } from '../support/cache-status.js'
 import { type TestVarve, varveAt } from '../support/varve.js'
@@ -67,46 +69,40 @@ for (const isMessageLost of [false, true]) {
     const varves = [await here.start(often), await here.start(), await here.start()]
     const [first, ...others] = varves
     await warm(here, varves)
+    const before = await untilAgreed(varves)
     const old = await first?.get(blockTarget(2000))
     if (isMessageLost) await here.redis.client.client('KILL', 'TYPE', 'PUBSUB')
     const startedAt = performance.now()
     here.sandbox.faults.add({ kind: 'otherChain' })
-    await until(
-      () => first !== undefined && adoptedGenerations(first).length > 0,
-      'the first replica has adopted a generation'
-    )
+    await until(async () => first !== undefined && await resets(first) === 1, 'the first replica notices it')
     const firstMs = performance.now() - startedAt
     const waited = startIdleMeter()
-    await until(
-      () => others.every(varve => adoptedGenerations(varve).length > 0),
-      'the other replicas have adopted the generation'
-    )
+    await until(() => others.every(varve => spaceOf(varve) !== before), 'the other replicas follow')
     t.ok(waited() < 1000, `after ${Math.round(waited())} ms; the first took ${Math.round(firstMs)}`)
     for (const varve of varves) {
       await isOfNow(t, here, varve)
       t.not((await varve.get(blockTarget(2000))).body, old?.body)
-      t.same(adoptedGenerations(varve), [2])
       t.equal(await resets(varve), 1)
     }
-    t.same(await publishedGenerations(here.redis), ['g1', 'g2'])
+    const space = await untilAgreed(varves, before)
+    t.same((await recordedSpaces(here.redis)).map(({ name }) => name), [space, before])
   })
 }
 
-t.test('replicas that notice a reset at the same time start one generation and stay on it', async t => {
+t.test('replicas that notice a reset at the same time end on one space and stay on it', async t => {
   const here = await place(t)
   const varves = await Promise.all([1, 2, 3, 4].map(async () => await here.start(often)))
   await warm(here, varves)
+  const before = await untilAgreed(varves)
   here.sandbox.faults.add({ kind: 'otherChain' })
   await Promise.all(varves.map(async varve => await varve.get('/v1/accounts/0x1/modules?limit=1')))
-  await until(
-    () => varves.every(varve => adoptedGenerations(varve).length > 0),
-    'all replicas have adopted a generation'
-  )
+  await until(() => varves.every(varve => spaceOf(varve) !== before), 'all replicas notice it')
   for (const varve of varves) await isOfNow(t, here, varve)
-  // Gives a replica time to look at Redis: a further generation would follow that look.
+  const space = await untilAgreed(varves, before)
+  // Gives a replica time to look at Redis: a further space would follow that look.
   await untilAllSynced(here.redis)
-  t.same(varves.map(adoptedGenerations), [[2], [2], [2], [2]])
-  t.same(await publishedGenerations(here.redis), ['g1', 'g2'])
+  t.same(varves.map(spaceOf), Array(4).fill(space))
+  t.same(await Promise.all(varves.map(resets)), [1, 1, 1, 1])
   const hit = await varves[0]?.get(blockTarget(2000))
   for (const varve of varves) {
     t.match(await varve.get(blockTarget(2000)), { body: hit?.body, headers: { [cacheStatusHeader]: /hit/ } })
@@ -118,6 +114,7 @@ t.test('varve notices a longer new chain by its blocks when the upstream returns
   const varves = [await here.start(often), await here.start()]
   const [first, second] = varves
   await warm(here, varves)
+  const before = await untilAgreed(varves)
   const down = here.sandbox.faults.add({ kind: 'reset' })
   await until(
     () => first?.log.some(({ msg }) => /upstream is down/.test(String(msg))) === true,
@@ -134,12 +131,9 @@ t.test('varve notices a longer new chain by its blocks when the upstream returns
   down.remove()
   const returned = await sendRequest(here.sandbox.url, '/v1')
   t.ok(Number(returned.headers['x-aptos-ledger-version']) > Number(here.sandbox.ledger.head.version))
-  await until(
-    () => varves.every(varve => adoptedGenerations(varve).length > 0),
-    'all replicas have adopted a generation'
-  )
+  await until(() => varves.every(varve => spaceOf(varve) !== before), 'all replicas notice it')
   for (const varve of varves) await isOfNow(t, here, varve)
-  t.same(await publishedGenerations(here.redis), ['g1', 'g2'])
+  await untilAgreed(varves, before)
 })
 
 t.test('varve checks the first response of a returning upstream before serving it', async t => {
@@ -150,7 +144,7 @@ t.test('varve checks the first response of a returning upstream before serving i
   t.match(await varve.get('/v1/accounts/0x1/modules'), { status: 503 })
   await startSandboxNode(t, { seed: 2, blocks: 1500, port: portOf(here.sandbox) })
   t.match(await varve.get('/v1/accounts/0x1/modules?limit=1'), { status: 200 })
-  t.same(adoptedGenerations(varve), [2])
+  t.equal(await resets(varve), 1)
   await isOfNow(t, here, varve)
 })
 
@@ -164,9 +158,9 @@ t.test('varve notices a longer new chain when the upstream\'s connection drops',
   await until(
     async () => {
       await varve.get('/v1/accounts/0x1/modules?limit=1')
-      return adoptedGenerations(varve).length > 0
+      return await resets(varve) === 1
     },
-    'the replica has adopted a generation',
+    'the reset is noticed',
     2000
   )
   await isOfNow(t, here, varve)
@@ -182,7 +176,7 @@ t.test('varve notices a reset that happened while it was stopped before it serve
     here.sandbox.faults.add({ kind: 'otherChain', blocks })
     const after = await here.start()
     await isOfNow(t, here, after)
-    t.same(adoptedGenerations(after), [2])
+    t.notOk(usedSpaces(after).includes(spaceOf(before)))
   }
 })
 
@@ -199,7 +193,7 @@ t.test('a late response of the old chain never gets the position of the new chai
   here.sandbox.faults.add({ kind: 'otherChain', blocks: 1500 })
   t.equal((await varve.get(blockTarget(1200))).status, 503)
   await varve.get(blockTarget(1200))
-  t.same(adoptedGenerations(varve), [2])
+  t.equal(await resets(varve), 1)
   hold.release()
   const got = await reading
   const now = await sendRequest(here.sandbox.url, target)

@@ -1,19 +1,24 @@
 import t, { type Test } from 'tap'
 import { type Sandbox } from '#sandbox'
 import { sendRequest } from '../support/client.js'
-import { type RedisProcess, startRedis } from '../support/redis-server.js'
+import { startRedis } from '../support/redis-server.js'
 import {
-  adoptedGenerations,
+  anySpace,
   blockTarget,
-  controlKey,
   portOf,
-  publishedGenerations,
+  recordedSpaces,
+  replicasKey,
+  spaceOf,
+  spacesKey,
   startSandboxNode,
+  untilAgreed,
   untilAllSynced,
   untilChainKnown,
-  untilInRedis
+  untilInRedis,
+  usedSpaces
 } from '../support/replicas.js'
 import { cacheStatusHeader, memoryHitStatus, redisHitStatus } from '../support/cache-status.js'
+import { slowRedis } from '../support/tcp-gate.js'
 import { until } from '../support/until.js'
 import { type TestVarve, varveAt } from '../support/varve.js'
 
@@ -21,7 +26,7 @@ const version = 'x-node-ledger-version'
 const block = blockTarget(2000)
 const modules = (of: number): string => `/v1/accounts/0x1/modules?ledger_version=${of}&limit=1`
 
-async function replica (t: Test, redis: RedisProcess, upstream: Sandbox, change: object = {}): Promise<TestVarve> {
+async function replica (t: Test, redis: { url: string }, upstream: Sandbox, change: object = {}): Promise<TestVarve> {
   return await varveAt(t, upstream.url, {
     // The usual 50 ms would make misses of a busy machine's pauses.
     cache: { redis: { url: redis.url, timeoutMs: 1000 } },
@@ -54,9 +59,6 @@ async function isRedisRead ({ adminUrl }: TestVarve): Promise<boolean> {
   return status === 200 && !body.includes('Redis tier not read: no upstream has proven yet')
 }
 
-const reportsOtherChain = ({ log }: TestVarve): boolean =>
-  log.some(line => /another chain with the same chain id/.test(String(line['msg'])))
-
 t.test('a lagging or restored upstream is no reset: hits stay hits', async t => {
   const redis = await startRedis(t)
   const sandbox = await startSandboxNode(t)
@@ -73,7 +75,7 @@ t.test('a lagging or restored upstream is no reset: hits stay hits', async t => 
   const restored = await startSandboxNode(t, { blocks: 600, port: portOf(sandbox) })
   await until(() => restored.requests.countFor('index') > 2, 'the upstream was polled again')
   t.match((await a.get(block)).headers, { [cacheStatusHeader]: memoryHitStatus, [version]: '20067' })
-  t.same([await a.metric('varve_chain_resets_total'), await publishedGenerations(redis)], [0, ['g1']])
+  t.same([await a.metric('varve_chain_resets_total'), usedSpaces(a).length], [0, 1])
 })
 
 t.test('two chains of one name that share a Redis never mix, also when both start at once', async t => {
@@ -84,17 +86,14 @@ t.test('two chains of one name that share a Redis never mix, also when both star
     const [a, x] = atOnce ? await Promise.all([start[0](), start[1]()]) : [await start[0](), await start[1]()]
     const truth = [one, other].map(({ ledger }) => String(ledger.blockOf(2000n).height))
     for (let round = 0; round < 8; round++) t.same(await Promise.all([heightAt(a), heightAt(x)]), truth)
-    await until(
-      () => [a, x].some(reportsOtherChain),
-      'the log reports that'
-    )
+    for (let times = 0; times < 2; times++) await untilAllSynced(redis)
     for (let round = 0; round < 8; round++) {
       t.same(
         await Promise.all([heightAt(a, blockTarget(3000)), heightAt(x, blockTarget(3000))]),
         [one, other].map(({ ledger }) => String(ledger.blockOf(3000n).height))
       )
     }
-    t.same(await publishedGenerations(redis), ['g1', 'g2'], 'the generations do not alternate')
+    t.same([usedSpaces(a).length, usedSpaces(x).length], [1, 1], 'the spaces do not alternate')
     t.same([await a.metric('varve_chain_resets_total'), await x.metric('varve_chain_resets_total')], [0, 0])
   }
 })
@@ -108,32 +107,31 @@ t.test('two chains of one name never mix while upstreams take 450 ms per respons
     if (!atOnce) await first
     const varves = await Promise.all([first, replica(t, redis, upstreams[1])])
     // Reads each block twice, because the second read finds what the other replica has shared.
-    for (let version = 2001; version < 2004 || (version < 2020 && !varves.some(reportsOtherChain)); version++) {
+    for (let version = 2001; version < 2006; version++) {
       await servesOwnChain(t, varves, upstreams, version)
       await servesOwnChain(t, varves, upstreams, version)
     }
-    t.ok(varves.some(reportsOtherChain), 'the log reports the other chain')
-    t.same(await publishedGenerations(redis), ['g1', 'g2'])
+    t.same(varves.map(varve => usedSpaces(varve).length), [1, 1])
   }
 })
 
-t.test('a replica never adopts another generation before its upstream has proven the chain', async t => {
+t.test('a replica never adopts another space before its upstream has proven the chain', async t => {
   const redis = await startRedis(t)
   const upstreams = [await startSandboxNode(t), await startSandboxNode(t, { seed: 5, blocks: 1500 })] as const
   const a = await replica(t, redis, upstreams[0])
   await untilChainKnown(redis)
-  const hold = upstreams[0].faults.hold('block_by_height')
+  const hold = upstreams[0].faults.hold('transaction_by_version')
   const varves = [a, await replica(t, redis, upstreams[1])]
   await hold.arrived
   // A comparison that waits for the upstream delays neither heartbeats nor purges.
   for (let times = 0; times < 2; times++) await untilAllSynced(redis)
-  t.same(adoptedGenerations(a), [])
+  t.equal(usedSpaces(a).length, 1)
   await servesOwnChain(t, varves, upstreams, 2001)
   hold.release()
-  await until(() => reportsOtherChain(a), 'the log reports the other chain')
+  for (let times = 0; times < 2; times++) await untilAllSynced(redis)
   await servesOwnChain(t, varves, upstreams, 2001)
   await servesOwnChain(t, varves, upstreams, 2002)
-  t.same([adoptedGenerations(a), await publishedGenerations(redis)], [[], ['g1', 'g2']])
+  t.equal(usedSpaces(a).length, 1)
 })
 
 t.test('a replica whose upstream fails to prove its chain uses Redis only once it is proven', async t => {
@@ -145,20 +143,21 @@ t.test('a replica whose upstream fails to prove its chain uses Redis only once i
     ] as const
     const a = await replica(t, redis, upstreams[0])
     await heightAt(a)
-    await untilInRedis(redis, 'varve:1:4.1 json blocks 446')
+    await untilInRedis(redis, `${anySpace} json blocks 446`)
     await untilChainKnown(redis)
     const { requests, faults } = upstreams[1]
-    const fault = faults.add({ kind: 'error', code: 'internal_error', status: 500, match: 'block_by_height' })
+    const failing = ['block_by_height', 'transaction_by_version'] as const
+    const added = failing.map(match => faults.add({ kind: 'error', code: 'internal_error', status: 500, match }))
     const varves = [a, await replica(t, redis, upstreams[1])] as const
     const compared = requests.countFor('block_by_height')
     await until(() => requests.countFor('block_by_height') > compared + 6, 'the blocks are compared again')
     t.match((await varves[1].get(block)).headers[cacheStatusHeader], 'varve; fwd=uri-miss; fwd-status=200; stored')
     await servesOwnChain(t, varves, upstreams, 2000)
     t.notOk(await isRedisRead(varves[1]))
-    fault.remove()
+    for (const fault of added) fault.remove()
     await until(async () => await isRedisRead(varves[1]), 'the chain is proven')
     for (const version of [2000, 2001]) await servesOwnChain(t, varves, upstreams, version)
-    t.same(await publishedGenerations(redis), isSame ? ['g1'] : ['g1', 'g2'])
+    t.equal(spaceOf(varves[0]) === spaceOf(varves[1]), isSame)
   }
 })
 
@@ -168,20 +167,51 @@ t.test('replicas of one chain end in agreement and share entries, however slow t
     const upstream = await startSandboxNode(t)
     upstream.faults.add({ kind: 'slow', ms })
     const [a, b] = await Promise.all([replica(t, redis, upstream), replica(t, redis, upstream)])
-    const share = async (generation: number, version: bigint): Promise<void> => {
+    const share = async (space: string, version: bigint): Promise<void> => {
       for (const varve of [a, b]) await until(async () => await isRedisRead(varve), 'the replica reads from Redis')
       await a.get(blockTarget(version))
-      await untilInRedis(redis, `varve:1:4.${generation} json blocks ${upstream.ledger.blockOf(version).height}`)
+      await untilInRedis(redis, `varve:1:${space} json blocks ${upstream.ledger.blockOf(version).height}`)
       t.match((await b.get(blockTarget(version))).headers, { [cacheStatusHeader]: redisHitStatus })
     }
-    await share(1, 2000n)
-    t.same([await publishedGenerations(redis), adoptedGenerations(a), adoptedGenerations(b)], [['g1'], [], []])
+    const before = await untilAgreed([a, b])
+    await share(before, 2000n)
     const headers = { authorization: 'Bearer token' }
     await sendRequest(a.adminUrl, '/purge', { method: 'POST', headers, body: '{"all":true}' })
-    await until(() => adoptedGenerations(b).length > 0, 'the replica has adopted a generation')
-    await share(2, 2000n)
-    t.same([adoptedGenerations(a), adoptedGenerations(b)], [[2], [2]])
+    await share(await untilAgreed([a, b], before), 2000n)
   }
+})
+
+t.test('two chains of one name that both start without Redis never mix once it is there', async t => {
+  const redis = await startRedis(t)
+  const ways = [await slowRedis(t, redis), await slowRedis(t, redis)]
+  for (const way of ways) way.isRejecting = true
+  const upstreams = [await startSandboxNode(t), await startSandboxNode(t, { seed: 2, blocks: 1500 })]
+  const varves = await Promise.all(ways.map(async (way, nth) => await replica(t, way, upstreams[nth] as Sandbox)))
+  for (const version of [2000, 1800, 1600]) await servesOwnChain(t, varves, upstreams, version)
+  for (const way of ways) way.isRejecting = false
+  await until(async () => (await recordedSpaces(redis)).length === 2, 'Redis has the spaces of both chains')
+  for (const version of [2000, 2001, 1800, 1801, 1600, 1000]) await servesOwnChain(t, varves, upstreams, version)
+})
+
+t.test('a replica whose upstream changes its chain while Redis has a third one mixes none', async t => {
+  const redis = await startRedis(t)
+  const [one, other] = [await startSandboxNode(t), await startSandboxNode(t, { seed: 7, blocks: 1500 })]
+  const a = await replica(t, redis, one, { head: { pollMs: 50 } })
+  await heightAt(a)
+  await untilChainKnown(redis)
+  // Keeps the connection, as a load balancer does.
+  one.faults.add({ kind: 'otherChain', blocks: 1400 })
+  const b = await replica(t, redis, other)
+  for (let round = 0; round < 3; round++) {
+    for (const [varve, { url }] of [[a, one], [b, other]] as const) {
+      await until(
+        async () => (await varve.get(blockTarget(1500))).body === (await sendRequest(url, blockTarget(1500))).body,
+        'each serves the chain of its upstream'
+      )
+    }
+    await untilAllSynced(redis)
+  }
+  t.not(spaceOf(a), spaceOf(b))
 })
 
 t.test('varve responds 503 while two chains are possible and no upstream can decide', async t => {
@@ -189,16 +219,13 @@ t.test('varve responds 503 while two chains are possible and no upstream can dec
   const sandbox = await startSandboxNode(t)
   const a = await replica(t, redis, sandbox)
   await a.get(block)
-  await untilInRedis(redis, 'varve:1:upstream *')
-  const [key = ''] = await redis.client.keys('varve:1:upstream *')
+  await untilInRedis(redis, 'varve:1:last space *')
+  const [key = ''] = await redis.client.keys('varve:1:last space *')
   const mapped = await redis.client.get(key)
-  await until(async () => (await redis.client.hget(controlKey, 'g1')) !== null, 'the generation is published')
-  // Starts another replica on another upstream, which begins a new generation meanwhile.
+  await untilChainKnown(redis)
+  // Starts another replica on another upstream, which begins a newer space meanwhile.
   const rival = await replica(t, redis, await startSandboxNode(t, { seed: 3, blocks: 1500 }))
-  await until(
-    async () => (await publishedGenerations(redis)).join() === 'g1,g2',
-    'Redis lists generations 1 and 2 alone'
-  )
+  await until(async () => (await recordedSpaces(redis)).length === 2, 'Redis has the spaces of both chains')
   await a.stop({ drainMs: 0 })
   await rival.stop({ drainMs: 0 })
   await sandbox.close()
@@ -208,17 +235,17 @@ t.test('varve responds 503 while two chains are possible and no upstream can dec
   t.match(await sendRequest(late.adminUrl, '/readyz'), { status: 503 })
 })
 
-t.test('varve responds 503 while every upstream is down and another chain has taken its number', async t => {
+t.test('varve responds 503 while every upstream is down and another chain has taken its place', async t => {
   const redis = await startRedis(t)
   const [sandbox, other] = [await startSandboxNode(t), await startSandboxNode(t, { seed: 3, blocks: 1500 })]
   const a = await replica(t, redis, sandbox)
-  await untilInRedis(redis, 'varve:1:upstream *')
+  await untilInRedis(redis, 'varve:1:last space *')
   await a.stop({ drainMs: 0 })
   await sandbox.close()
-  await redis.client.del(controlKey)
+  await redis.client.del(spacesKey)
   const rival = await replica(t, redis, other)
   await heightAt(rival)
-  await untilInRedis(redis, `varve:1:4.1 json blocks ${other.ledger.blockOf(2000n).height}`)
+  await untilInRedis(redis, `${anySpace} json blocks ${other.ledger.blockOf(2000n).height}`)
   const late = await replica(t, redis, sandbox)
   t.match(await late.get(block), { status: 503, body: /"error_code":"internal_error"/ })
 })
@@ -231,7 +258,7 @@ t.test('replicas on two releases read each rendering once; varve revalidates aft
   ]
   const a = await replica(t, redis, old)
   const b = await replica(t, redis, fresh)
-  const signs = async (): Promise<string> => Object.values(await redis.client.hgetall(controlKey)).join()
+  const signs = async (): Promise<string> => Object.values(await redis.client.hgetall(replicasKey)).join()
   const areBoth = async (): Promise<boolean> => /a{40}/.test(await signs()) && /b{40}/.test(await signs())
   await until(areBoth, 'both upstream releases are in Redis')
   await a.get(modules(2000))

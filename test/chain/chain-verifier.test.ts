@@ -1,7 +1,7 @@
 import t from 'tap'
 import { type Anchor } from '../../src/chain/anchors.js'
 import { readPosition } from '../../src/api/position.js'
-import { readFinalBlock } from '../../src/chain/chain-verifier.js'
+import { chainReaderOf } from '../../src/chain/chain-verifier.js'
 import { UpstreamClient } from '../../src/upstreams/upstream-client.js'
 import { type UpstreamRequest } from '../../src/upstreams/upstream-request.js'
 import { startSandbox } from '#sandbox'
@@ -22,8 +22,8 @@ async function readOf (
   body: string | Buffer,
   headers: Record<string, string> = stamps()
 ): Promise<Anchor | undefined> {
-  return await readFinalBlock(
-    async () => ({
+  return await chainReaderOf({
+    fetch: async () => ({
       status,
       headers,
       body: Buffer.from(body),
@@ -31,9 +31,8 @@ async function readOf (
       isFramed: true,
       stamped: readPosition(headers),
       release: undefined
-    }),
-    7n
-  )
+    })
+  }).readBlock(7n)
 }
 
 t.test('a final block is fetched by height without transactions, and gives an anchor', async t => {
@@ -53,10 +52,12 @@ t.test('a final block is fetched by height without transactions, and gives an an
   })
   const requests: UpstreamRequest[] = []
   const read = async (height: number): Promise<Anchor | undefined> =>
-    await readFinalBlock(async request => {
-      requests.push(request)
-      return await upstream.fetch(request)
-    }, BigInt(height))
+    await chainReaderOf({
+      fetch: async request => {
+        requests.push(request)
+        return await upstream.fetch(request)
+      }
+    }).readBlock(BigInt(height))
   t.same(await read(998), { height: 998n, hash: sandbox.ledger.block(998).hash })
   t.match(requests, [{ method: 'GET', target: '/v1/blocks/by_height/998', headers: { accept: 'application/json' } }])
   t.equal(await read(999), undefined, 'the newest block may still change')
@@ -117,21 +118,23 @@ t.test('a block too large to buffer is dropped and gives no anchor', async t => 
   })
   let isCancelled = false
   t.equal(
-    await readFinalBlock(async request => {
-      const response = await upstream.fetch(request)
-      const { rest } = response
-      if (rest === undefined) throw new Error('it was gathered')
-      return {
-        ...response,
-        rest: {
-          [Symbol.asyncIterator]: () => rest[Symbol.asyncIterator](),
-          destroy: () => {
-            rest.destroy()
-            isCancelled = true
+    await chainReaderOf({
+      fetch: async request => {
+        const response = await upstream.fetch(request)
+        const { rest } = response
+        if (rest === undefined) throw new Error('it was gathered')
+        return {
+          ...response,
+          rest: {
+            [Symbol.asyncIterator]: () => rest[Symbol.asyncIterator](),
+            destroy: () => {
+              rest.destroy()
+              isCancelled = true
+            }
           }
         }
       }
-    }, 998n),
+    }).readBlock(998n),
     undefined
   )
   t.ok(isCancelled)

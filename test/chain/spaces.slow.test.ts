@@ -5,8 +5,11 @@ import { type Sandbox } from '#sandbox'
 import { fundAccount } from '../../sandbox/submit-transaction.js'
 import { sendRequest } from '../support/client.js'
 import { degraded, diskHit, fill, modules, startAt, startNode, statusOf, store, token } from '../support/disk-tier.js'
+import { freePort } from '../support/free-port.js'
 import { redisHitStatus, storedMissStatus } from '../support/cache-status.js'
 import { type RedisProcess, startRedis } from '../support/redis-server.js'
+import { slowRedis } from '../support/tcp-gate.js'
+import { startSandboxNode } from '../support/replicas.js'
 import { testFolder } from '../support/test-folder.js'
 import { until } from '../support/until.js'
 import { type ConfigChange, type TestVarve, varveAt } from '../support/varve.js'
@@ -29,7 +32,7 @@ async function spaceOf ({ adminUrl }: TestVarve): Promise<string | undefined> {
   return chain?.space
 }
 
-async function atRedis (t: Test, url: string, redis: RedisProcess, change: ConfigChange = {}): Promise<TestVarve> {
+async function atRedis (t: Test, url: string, redis: { url: string }, change: ConfigChange = {}): Promise<TestVarve> {
   return await varveAt(t, url, {
     admin,
     ...change,
@@ -108,9 +111,11 @@ t.test('a fork that shares every anchor below it finds nothing of the other chai
   await fork(node, forked)
   await fill(t, node.url, path, [transaction(at), modules])
   const varve = await startAt(t, forked.url, path)
-  const bodies = await Promise.all([varve, { get: async (target: string) => await sendRequest(forked.url, target) }].map(
-    async from => (await from.get(transaction(at))).body
-  ))
+  const bodies = await Promise.all(
+    [varve, { get: async (target: string) => await sendRequest(forked.url, target) }].map(
+      async from => (await from.get(transaction(at))).body
+    )
+  )
   t.equal(bodies[0], bodies[1], 'the transaction of the fork')
   t.equal(await statusOf(varve, modules), storedMissStatus, 'nor what both chains have')
 })
@@ -184,6 +189,42 @@ t.test('replicas that begin two spaces at once agree on one, and a purge between
   t.ok(node.requests.countFor('account_modules') > reads, 'what was cached before the purge is not served')
 })
 
+t.test('two chains in one Redis are one log line, once they have stayed for ten seconds', async t => {
+  const redis = await startRedis(t)
+  const varves = await Promise.all([1, 2].map(async seed => await atRedis(t, (await startNode(t, seed)).url, redis)))
+  const conflicts = (): unknown[] =>
+    varves.flatMap(({ log }) => log).filter(({ msg }) => /another chain with the same chain id/.test(String(msg)))
+  const began = performance.now()
+  await until(() => conflicts().length > 0, 'the log reports it', 20_000)
+  t.ok(performance.now() - began > 8000, 'a reset reaches upstreams one after another')
+  t.equal(conflicts().length, 1)
+})
+
+t.test('a process that starts without Redis finds the history of its chain there later', async t => {
+  const [node, redis] = [await startNode(t), await startRedis(t)]
+  const slow = await slowRedis(t, redis)
+  const first = await atRedis(t, node.url, redis)
+  await storeInRedis(first, modules)
+  slow.isRejecting = true
+  const late = await atRedis(t, node.url, slow)
+  t.equal((await late.get('/v1/blocks/by_version/1500')).status, 200)
+  t.not(await spaceOf(late), await spaceOf(first))
+  slow.isRejecting = false
+  await until(async () => await spaceOf(late) === await spaceOf(first), 'it has adopted the space')
+  await until(async () => (await degraded(late)).length === 0, 'Redis is read')
+  t.equal(await statusOf(late, modules), redisHitStatus)
+})
+
+t.test('Redis knows upstreams by a digest: no URL and no secret appears in it', async t => {
+  const redis = await startRedis(t)
+  const node = await startSandboxNode(t, { pathPrefix: '/key-s3cret' })
+  const varve = await atRedis(t, node.url, redis, { upstream: { headers: { 'x-api-key': 'hush-hush' } } })
+  await storeInRedis(varve, '/v1/blocks/by_version/2000')
+  await until(async () => (await redis.client.keys('varve:1:last space *')).length === 1, 'the upstream is remembered')
+  const values = await Promise.all((await redis.client.keys('*')).map(async key => await redis.client.dump(key)))
+  t.notMatch(values.join('\n') + (await redis.client.keys('*')).join('\n'), /s3cret|hush|127\.0\.0\.1/)
+})
+
 t.test('what Redis lost a living process writes back, and goes on in its space', async t => {
   const [node, redis] = [await startNode(t), await startRedis(t)]
   const varve = await atRedis(t, node.url, redis)
@@ -195,7 +236,7 @@ t.test('what Redis lost a living process writes back, and goes on in its space',
   t.same(await Promise.all([spaceOf(varve), spaceOf(beside)]), [space, space])
 })
 
-t.test('a purge of all is 202 while Redis is away, and nothing is read from it before it has the record', async t => {
+t.test('a purge of all is 202 while Redis is away, and it is not read before it has that', async t => {
   const [node, redis] = [await startNode(t), await startRedis(t)]
   const varve = await atRedis(t, node.url, redis)
   await storeInRedis(varve, modules)
@@ -205,6 +246,37 @@ t.test('a purge of all is 202 while Redis is away, and nothing is read from it b
   await redis.start()
   await until(async () => (await degraded(varve)).length === 0, 'Redis has the new space')
   t.not(await statusOf(varve, modules), redisHitStatus)
+})
+
+t.test('a purge of all that Redis missed outlasts a reset, should the chain come back', async t => {
+  const [node, redis, port] = [await startNode(t), await startRedis(t), await freePort()]
+  const first = await startNode(t, 1, port)
+  const varve = await atRedis(t, first.url, redis, { head: { pollMs: 50 } })
+  await storeInRedis(varve, modules)
+  const before = await spaceOf(varve)
+  await redis.stop()
+  await until(async () => (await degraded(varve)).some(text => /^Redis/.test(text)), 'Redis is down')
+  t.equal(await purgeAll(varve), 202)
+  await first.close()
+  const second = await startNode(t, 2, port)
+  await until(async () => await varve.metric('varve_chain_resets_total') === 1, 'the other chain is served')
+  await redis.start()
+  await until(async () => !(await degraded(varve)).some(text => /Redis/.test(text)), 'Redis has the other space')
+  await varve.stop({ drainMs: 0 })
+  await second.close()
+  const late = await atRedis(t, node.url, redis)
+  t.not(await spaceOf(late), before)
+  t.equal(await statusOf(late, modules), storedMissStatus)
+})
+
+t.test('where Redis rejects scripts its entries are not used, and /readyz says why', async t => {
+  const [node, redis] = [await startNode(t), await startRedis(t)]
+  await redis.client.call('ACL', 'SETUSER', 'plain', 'on', '>pw', '~*', '&*', '+@all', '-eval')
+  const varve = await varveAt(t, node.url, { cache: { redis: { url: `redis://plain:pw@${redis.host}` } } })
+  t.equal((await varve.get(modules)).status, 200)
+  await until(async () => (await degraded(varve)).length > 0, 'it is degraded')
+  t.match(await degraded(varve), [/^Redis tier not read: it rejects the state of the chain: NOPERM/])
+  t.equal(await redis.client.exists('varve:1:spaces 4'), 0)
 })
 
 t.test('the form of an earlier release is removed at the first start, which says so', async t => {

@@ -3,6 +3,7 @@ import t from 'tap'
 import { ChainChanges } from '../../src/chain/chain-changes.js'
 import { ChainEvents } from '../../src/chain/chain-events.js'
 import { type Position } from '../../src/api/position.js'
+import { Space } from '../../src/chain/space.js'
 import { Tracker } from '../../src/chain/tracker.js'
 import { check, seedTitle } from '../support/properties.js'
 
@@ -22,7 +23,7 @@ t.test(`the served position never goes back, in any order of responses (${seedTi
       if (now < served) return false
       served = now
     }
-    return served === BigInt(Math.max(...versions)) && tracker.chain?.generation === 1
+    return served === BigInt(Math.max(...versions))
   }))
 })
 
@@ -43,22 +44,25 @@ t.test('at the same head the latest response decides the oldest version', async 
 
 t.test('the first response decides the chain, unless a chain id is configured', async t => {
   const first = new Tracker(undefined, () => 0)
-  t.equal(first.chain, undefined)
+  t.equal(first.space, undefined)
   t.equal(first.learn(at(1, 10, 0, 7), 'x-aptos-'), 'ahead')
-  t.same(first.chain, { id: 7, generation: 1 })
+  t.equal(first.space?.chainId, 7)
   t.equal(first.learn(at(2, 20, 0, 8), 'x-aptos-'), 'other_chain')
   t.equal(first.position?.head.version, 1n, 'another chain is never served')
   const configured = new Tracker(8, () => 0)
-  t.same(configured.chain, { id: 8, generation: 1 })
+  t.equal(configured.space?.chainId, 8)
   t.equal(configured.learn(at(1, 10, 0, 7), 'x-aptos-'), 'other_chain')
   t.equal(configured.position, undefined)
 })
 
-t.test('a lower version with a later time is a reset and starts a new generation', async t => {
+t.test('a lower version with a later time is a reset and begins a new space', async t => {
   const tracker = new Tracker(undefined, () => 0)
   tracker.learn(at(1000, 10_000), 'x-aptos-')
+  const before = tracker.space ?? Space.begin(4)
+  t.ok(tracker.isCurrent(before))
   t.equal(tracker.learn(at(5, 20_000), 'x-aptos-'), 'reset')
-  t.same(tracker.chain, { id: 4, generation: 2 })
+  t.notOk(tracker.isCurrent(before), 'what began before is not current')
+  t.not(tracker.space?.name, before.name)
   t.equal(tracker.position?.head.version, 5n)
   t.equal(tracker.learn(at(1001, 10_010), 'x-aptos-'), 'other_chain', 'a late response of the old chain is rejected')
   t.equal(tracker.learn(at(6, 20_010), 'x-aptos-'), 'ahead')
@@ -74,10 +78,11 @@ t.test('the same version with another time is another chain or a reset', async t
 t.test('a lower version with an earlier time is a lagging upstream, and blocks may share a time', async t => {
   const tracker = new Tracker(undefined, () => 0)
   tracker.learn(at(10, 100), 'x-aptos-')
+  const before = tracker.space
   t.equal(tracker.learn(at(5, 50), 'x-aptos-'), 'behind')
   t.equal(tracker.learn(at(9, 100), 'x-aptos-'), 'behind')
   t.equal(tracker.learn(at(11, 100), 'x-aptos-'), 'ahead')
-  t.equal(tracker.chain?.generation, 1)
+  t.equal(tracker.space, before)
 })
 
 t.test('the position\'s age is the time since a response confirmed it', async t => {
@@ -94,37 +99,22 @@ t.test('the position\'s age is the time since a response confirmed it', async t 
   t.equal(tracker.family, 'x-movement-')
 })
 
-t.test('with shared state there is no chain for keys until the generation is agreed', async t => {
-  const tracker = new Tracker(undefined, () => 0, undefined, true)
-  t.equal(tracker.learn(at(100), 'x-aptos-'), 'ahead')
-  t.same([tracker.chain, tracker.chainId], [undefined, 4])
-  tracker.setChain({ id: 4, generation: 3 }, undefined, true)
-  t.same([tracker.chain, tracker.generation, tracker.nextGeneration], [{ id: 4, generation: 3 }, 3, 4])
-  t.equal(tracker.position?.head.version, 100n)
-})
-
-t.test('a reset of a shared chain is reported, and its next generation is above all known ones', async t => {
+t.test('with a shared place there is no space until one is chosen; a reset begins one at once', t => {
   const resets: bigint[] = []
   const events = new ChainEvents()
   events.reset.subscribe(({ position }) => {
     resets.push(position.head.version)
   })
   const tracker = new Tracker(undefined, () => 0, events, true)
-  tracker.learn(at(1000), 'x-aptos-')
-  tracker.setChain({ id: 4, generation: 1 }, undefined, true)
-  tracker.noteGeneration(6)
+  t.equal(tracker.learn(at(1000), 'x-aptos-'), 'ahead')
+  t.same([tracker.space, tracker.chainId], [undefined, 4])
+  const chosen = Space.begin(4)
+  tracker.setSpace(chosen, undefined, true)
+  t.same([tracker.space, tracker.position?.head.version], [chosen, 1000n])
   t.equal(tracker.learn(at(5, 20_000), 'x-aptos-'), 'reset')
-  t.same([resets, tracker.chain, tracker.position?.head.version, tracker.nextGeneration], [[5n], undefined, 5n, 7])
-  tracker.noteGeneration(2)
-  t.equal(tracker.nextGeneration, 7, 'the highest counts')
-})
-
-t.test('without replicas, a reset takes a generation above all known ones too', async t => {
-  const tracker = new Tracker(undefined, () => 0)
-  tracker.learn(at(1000), 'x-aptos-')
-  tracker.noteGeneration(4)
-  tracker.learn(at(5, 20_000), 'x-aptos-')
-  t.same(tracker.chain, { id: 4, generation: 5 })
+  t.same([resets, tracker.position?.head.version], [[5n], 5n])
+  t.not(tracker.space, chosen)
+  t.end()
 })
 
 t.test('a position from a replica raises the served one, never lowers it, and must match the chain', async t => {
@@ -140,29 +130,29 @@ t.test('a position from a replica raises the served one, never lowers it, and mu
   t.equal(tracker.learnProven(stamped(at(50, 5000))), false, 'a lower version with a later time')
   t.equal(tracker.learnProven(stamped(at(130, 1300, 0, 9))), false, 'another chain id')
   t.equal(tracker.position?.head.version, 110n)
-  tracker.setChain({ id: 4, generation: 1 }, undefined, false)
+  tracker.setSpace(Space.begin(4), undefined, false)
   t.equal(tracker.position, undefined)
   t.equal(tracker.learnProven(stamped(at(7))), true, 'the first position')
   t.equal(tracker.position?.head.version, 7n)
 })
 
-t.test('an agreed generation brings its head: the higher one wins, a contradicting one is replaced', async t => {
+t.test('an adopted space brings its head: the higher one wins, a contradicting one is replaced', async t => {
   const tracker = new Tracker(undefined, () => 0, undefined, true)
   tracker.learn(at(100), 'x-aptos-')
-  tracker.setChain({ id: 4, generation: 1 }, { position: at(80), family: 'x-aptos-' }, true)
+  tracker.setSpace(Space.begin(4), { position: at(80), family: 'x-aptos-' }, true)
   t.equal(tracker.position?.head.version, 100n)
-  tracker.setChain({ id: 4, generation: 2 }, { position: at(120), family: 'x-aptos-' }, true)
+  tracker.setSpace(Space.begin(4), { position: at(120), family: 'x-aptos-' }, true)
   t.equal(tracker.position?.head.version, 120n)
-  tracker.setChain({ id: 4, generation: 3 }, { position: at(30, 9000), family: 'x-aptos-' }, false)
+  tracker.setSpace(Space.begin(4), { position: at(30, 9000), family: 'x-aptos-' }, false)
   t.equal(tracker.position?.head.version, 30n)
 })
 
 t.test('clearing a remembered chain removes all but a configured chain id', async t => {
   for (const configured of [undefined, 4]) {
     const tracker = new Tracker(configured, () => 0, undefined, true)
-    tracker.setChain({ id: 4, generation: 2 }, { position: at(100), family: 'x-aptos-' }, false)
-    tracker.clearChain()
-    t.same([tracker.chain, tracker.chainId, tracker.position], [undefined, configured, undefined])
+    tracker.setSpace(Space.begin(4), { position: at(100), family: 'x-aptos-' }, false)
+    tracker.clearSpace()
+    t.same([tracker.space, tracker.chainId, tracker.position], [undefined, configured, undefined])
   }
 })
 
@@ -194,9 +184,9 @@ t.test('the served oldest version is the one set for all upstreams, until the ch
   t.same(tracker.position, at(20, 90_000))
   for (
     const invalidate of [(): void => {
-      tracker.setChain({ id: 4, generation: 9 }, undefined, false)
+      tracker.setSpace(Space.begin(4), undefined, false)
     }, () => {
-      tracker.clearChain()
+      tracker.clearSpace()
     }]
   ) {
     tracker.setOldest({ version: 7n, blockHeight: 7n })

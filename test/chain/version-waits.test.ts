@@ -1,4 +1,5 @@
 import t from 'tap'
+import { Space } from '../../src/chain/space.js'
 import { VersionWaits } from '../../src/chain/version-waits.js'
 import { type Position } from '../../src/api/position.js'
 import { ChainEvents } from '../../src/chain/chain-events.js'
@@ -71,7 +72,7 @@ t.test('a wait ends when a remembered chain reaches its version', async t => {
   tracker.learn(at(1000), 'x-aptos-')
   const reached = versionWaits.waitFor(1100n, 60_000)
   const { head } = at(1200)
-  tracker.setChain({ id: 5, generation: 3 }, {
+  tracker.setSpace(Space.begin(5), {
     position: { ...at(1200), chainId: 5, head: { ...head, timestampUsec: 1n } },
     family: 'x-aptos-'
   }, false)

@@ -70,7 +70,7 @@ t.test('the screen copes with the status of another release', async t => {
       workers: [{}, {}],
       tiers: { disk: { entries: 3 }, redis: { state: 'down', reason: 'refused' } }
     }),
-    /workers {2}2\n {2}chain {4}4, generation \?\n {2}disk {5}3 entries, 0\.0 MB\n {2}redis {4}down, refused\n/
+    /workers {2}2\n {2}chain {4}4, space \?\n {2}disk {5}3 entries, 0\.0 MB\n {2}redis {4}down, refused\n/
   )
 })
 

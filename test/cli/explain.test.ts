@@ -26,7 +26,7 @@ t.test('explain prints endpoint, canonical upstream request, key, class and reas
     endpoint: 'account_modules',
     upstream: `GET ${modules}?ledger_version=7&limit=5`,
     accept: 'application/json',
-    key: `CHAIN.GENERATION json ${modules}?ledger_version=7&limit=5`,
+    key: `SPACE json ${modules}?ledger_version=7&limit=5`,
     class: 'immutable',
     why: 'the state at a ledger version never changes: stored until evicted; its JSON is rendered by the ' +
       'node, so it is refreshed when the node\'s release changes',
@@ -43,7 +43,7 @@ t.test('explain prints endpoint, canonical upstream request, key, class and reas
       endpoint: 'block_by_version',
       upstream: 'GET /v1/blocks/by_version/5',
       accept: 'application/x-bcs',
-      key: 'CHAIN.GENERATION bcs blocks HEIGHT',
+      key: 'SPACE bcs blocks HEIGHT',
       class: 'immutable',
       why: /^a block never changes.*follows$/
     }
@@ -56,7 +56,7 @@ t.test('explain prints endpoint, canonical upstream request, key, class and reas
   t.match(await explained(t, ['GET', '/v1/info', '--accept', 'application/x-bcs']), {
     endpoint: 'info',
     accept: 'application/json',
-    key: 'moving CHAIN.GENERATION json /v1/info',
+    key: 'moving SPACE json /v1/info',
     class: 'moving',
     why: /1000 ms/
   })
@@ -84,7 +84,7 @@ t.test('explain prints keys and lifetimes of the additional endpoints', async t 
     endpoint: 'view',
     upstream: 'POST /v1/view?ledger_version=7',
     body: sent,
-    key: `CHAIN.GENERATION json /v1/view?ledger_version=7 ${sent}`,
+    key: `SPACE json /v1/view?ledger_version=7 ${sent}`,
     class: 'immutable',
     why: /the state at a ledger version alone.*stored until evicted$/
   })
@@ -119,7 +119,7 @@ t.test('explain prints keys and lifetimes of the additional endpoints', async t 
   t.match(await explained(t, ['GET', '/v1/blocks/by_height/05']), {
     endpoint: 'block_by_height',
     upstream: 'GET /v1/blocks/by_height/5',
-    key: 'CHAIN.GENERATION json blocks 5',
+    key: 'SPACE json blocks 5',
     class: 'immutable',
     why: /^a block never changes.*follows$/
   })
@@ -156,7 +156,7 @@ t.test('explain prints keys and lifetimes of the additional endpoints', async t 
     t.match(await explained(t, ['GET', path]), {
       endpoint: 'index',
       upstream: 'GET /v1',
-      key: 'moving CHAIN.GENERATION json /v1',
+      key: 'moving SPACE json /v1',
       class: 'moving',
       why: /reused for 250 ms/
     })
@@ -246,22 +246,22 @@ t.test('explain applies the given configuration', async t => {
   t.match(await explained(t, ['GET', '/v1/accounts/0x1', '--config', config]), { endpoint: 'account', class: 'moving' })
   t.match(await explained(t, ['GET', '/v1', '--config', config]), {
     endpoint: 'index',
-    key: /^moving 4\.GENERATION/,
+    key: /^moving SPACE/,
     why: 'moving: a response is reused for 40 ms'
   })
   t.match(await explained(t, ['GET', '/v1/accounts/1/events/0x1::a::B/f?start=3', '--config', config]), {
     upstream: /limit=25$/,
     why: /stored for 5 s/,
-    key: `4.GENERATION json /v1/accounts/0x${'1'.padStart(64, '0')}/events/0x1%3A%3Aa%3A%3AB/f?start=3&limit=25`,
+    key: `SPACE json /v1/accounts/0x${'1'.padStart(64, '0')}/events/0x1%3A%3Aa%3A%3AB/f?start=3&limit=25`,
     class: 'page'
   })
   t.match(await explained(t, ['GET', '/v1/accounts/1/events/07?start=3', '--config', config]), {
     endpoint: 'events_by_creation_number',
-    key: `4.GENERATION json /v1/accounts/0x${'1'.padStart(64, '0')}/events/7?start=3&limit=25`,
+    key: `SPACE json /v1/accounts/0x${'1'.padStart(64, '0')}/events/7?start=3&limit=25`,
     class: 'page'
   })
   t.match(await explained(t, ['GET', modules], { VARVE_CONFIG: config }), {
-    key: /^moving 4\.GENERATION/,
+    key: /^moving SPACE/,
     why: 'moving: a response is reused for 50 ms'
   })
   t.match(await explained(t, ['GET', '/v1/info', '--config', config]), { key: null })

@@ -4,14 +4,25 @@ import { type Sandbox } from '#sandbox'
 import { cacheStatusHeader, memoryHitStatus, redisHitStatus, storedMissStatus } from '../support/cache-status.js'
 import { sendRequest } from '../support/client.js'
 import { startRedis } from '../support/redis-server.js'
-import { blockTarget, controlKey, sealed, startSandboxNode, untilWritten } from '../support/replicas.js'
+import {
+  anySpace,
+  blockTarget,
+  recordedSpaces,
+  replicasKey,
+  sealed,
+  spacesKey,
+  startSandboxNode,
+  untilAgreed,
+  untilWritten,
+  usedSpaces
+} from '../support/replicas.js'
 import { slowRedis } from '../support/tcp-gate.js'
 import { startCountingUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 import { type TestVarve, varveAt } from '../support/varve.js'
 
 const token = 't0ken'
-const logKey = 'varve:1:purges 4'
+const logKey = 'varve:1:purged reads 4'
 const modules = (account: number): string => `/v1/accounts/0x${account}/modules?ledger_version=500`
 
 async function replica (t: Test, upstream: Pick<Sandbox, 'url'>, url: string): Promise<TestVarve> {
@@ -21,76 +32,83 @@ async function replica (t: Test, upstream: Pick<Sandbox, 'url'>, url: string): P
   })
 }
 
+/** Returns true unless /readyz says that Redis is not read. */
+async function isRead ({ adminUrl }: TestVarve): Promise<boolean> {
+  return !(await sendRequest(adminUrl, '/readyz')).body.includes('Redis tier not read')
+}
+
 async function purge (varve: TestVarve, url: string): Promise<number> {
   const headers = { authorization: `Bearer ${token}` }
   return (await sendRequest(varve.adminUrl, '/purge', { method: 'POST', headers, body: JSON.stringify({ url }) }))
     .status
 }
 
+const hash = `0x${'ab'.repeat(32)}`
 const position = {
   chainId: 4,
   head: { version: '9n', timestampUsec: '9n', blockHeight: '9n' },
   oldest: { version: '0n', blockHeight: '0n' }
 }
-const headBy = (family: string, change: object = {}): string =>
-  sealed({ anchors: [], head: { position: { ...position, ...change }, family } })
-/** Fields that no replica writes: damaged, of another shape, or under another name. */
-const malformed = {
-  g1: '',
-  g3: sealed({ anchors: [] }).slice(0, -1),
-  g4: sealed({ anchors: [] }).replace(/^\S+/, '0'),
-  g5: `${crc32('{').toString(16)} {`,
-  g6: sealed(null),
-  g7: sealed({ anchors: 'none' }),
-  g8: sealed({ anchors: [{ height: 5, hash: '0xab' }] }),
-  g9: sealed({ anchors: [{ height: '5n' }] }),
-  g10: sealed({ anchors: [null] }),
-  g11: sealed({ anchors: [], head: 'here' }),
-  g12: headBy('x-aptos-', { head: { ...position.head, version: 5 } }),
-  g13: headBy('a\r\nb: c-'),
-  g14: headBy('X-A-'),
-  g999999999999999: '{"anchors":[]}',
-  [`g${'9'.repeat(300)}`]: sealed({ anchors: [] }),
-  'g-1': sealed({ anchors: [] }),
-  g1e3: sealed({ anchors: [] }),
-  generation: sealed({ anchors: [] }),
-  rdead: 'garbage',
-  rold: sealed({ beat: '3', releases: [] }),
-  rodd: sealed({ beat: 3, releases: [7] }),
-  x: 'y'
-}
+const record = { chainId: 4, name: 'ab'.repeat(8), anchors: [], replaces: [] }
+const headBy = (family: string, change: object = {}): object => ({
+  ...record,
+  head: { position: { ...position, ...change }, family }
+})
+/** Items that no replica writes: each counts as absent, and those beside it stay. */
+const malformed = [
+  null,
+  'space',
+  { ...record, name: 'A'.repeat(16) },
+  { ...record, name: '../../../../etc/' },
+  { ...record, chainId: 5 },
+  { ...record, anchors: 'none' },
+  { ...record, anchors: [null] },
+  { ...record, anchors: [{ height: 5, hash }] },
+  { ...record, anchors: [{ height: '5n' }] },
+  { ...record, replaces: undefined },
+  { ...record, replaces: [7] },
+  { ...record, root: { version: 5, hash } },
+  { ...record, root: { version: '5n' } },
+  { ...record, head: 'here' },
+  headBy('x-aptos-', { head: { ...position.head, version: 5 } }),
+  headBy('a\r\nb: c-'),
+  headBy('X-A-')
+]
 
-t.test('hits stay hits through damage to control keys, and new replicas join the generation', async t => {
+t.test('hits stay hits through damage to the records, and new replicas join the space', async t => {
   const redis = await startRedis(t)
   const { client } = redis
   const sandbox = await startSandboxNode(t)
   const [a, b] = [await replica(t, sandbox, redis.url), await replica(t, sandbox, redis.url)]
-  // Uses a second generation, so that a fall back to the first one would show.
+  const first = await untilAgreed([a, b])
+  // Uses a second space, so that a fall back to the first one would show.
   sandbox.faults.add({ kind: 'otherChain', blocks: 1500 })
   sandbox.faults.add({ kind: 'reset', times: 1 })
   for (let times = 0; times < 2; times++) await a.get(blockTarget(900))
   for (let version = 1000; version < 1300; version += 20) await a.get(blockTarget(version))
+  const space = await untilAgreed([a, b], first)
   const isBack = async (): Promise<boolean> =>
-    (await client.type(controlKey)) === 'hash' && (await client.hget(controlKey, 'g2'))?.includes('hash') === true
-  await until(isBack, 'the second generation is in Redis')
-  await until(() => b.log.some(({ generation }) => generation === 2), 'the other replica has the second generation')
-  const blocks = 'varve:1:4.2 json blocks ???'
-  await until(async () => (await client.keys(blocks)).length >= 15, 'all blocks are in Redis')
-  const upstream = (await client.keys('varve:1:upstream *'))[0] ?? ''
+    await client.type(spacesKey) === 'string' &&
+    (await recordedSpaces(redis)).some(({ name, anchors }) => name === space && anchors.length > 0)
+  await until(isBack, 'the second space is in Redis')
+  await until(async () => (await client.keys(`varve:1:${space} json blocks ???`)).length === 15, 'all blocks are too')
+  const upstream = (await client.keys('varve:1:last space *'))[0] ?? ''
   const replaceBy = async (put: () => Promise<unknown>): Promise<void> => {
-    await client.del(controlKey)
+    await client.del(spacesKey)
     await put()
   }
   const strikes: Array<() => Promise<unknown>> = [
-    async () => await client.del(controlKey),
-    async () => await client.del(controlKey, upstream),
-    async () => await client.set(controlKey, 'garbage'),
-    async () => await replaceBy(async () => await client.lpush(controlKey, 'x')),
-    async () => await replaceBy(async () => await client.zadd(controlKey, 1, 'x')),
-    async () => await client.hset(controlKey, { ...malformed, g2: 'garbage' }),
-    async () => await client.set(upstream, sealed({ chainId: '4', generation: 3 })),
-    async () => await client.hset(upstream, { not: 'a text' }).catch(async () => await client.del(upstream)),
-    async () => await client.hdel(controlKey, 'g2')
+    async () => await client.del(spacesKey),
+    async () => await client.del(spacesKey, upstream, replicasKey),
+    async () => await client.set(spacesKey, 'garbage'),
+    async () => await client.set(spacesKey, `${crc32('{').toString(16)} {`),
+    async () => await client.set(spacesKey, sealed({ not: 'a list' })),
+    async () => await client.set(spacesKey, (await client.get(spacesKey) ?? '').slice(0, -1)),
+    async () => await client.set(spacesKey, sealed(malformed)),
+    async () => await replaceBy(async () => await client.lpush(spacesKey, 'x')),
+    async () => await replaceBy(async () => await client.zadd(spacesKey, 1, 'x')),
+    async () => await client.set(upstream, sealed({ chainId: '4', name: space })),
+    async () => await client.hset(replicasKey, { a: 'garbage', b: sealed({ beat: '3', releases: [] }), c: sealed(7) })
   ]
   sandbox.requests.reset()
   for (const [nth, strike] of strikes.entries()) {
@@ -99,6 +117,7 @@ t.test('hits stay hits through damage to control keys, and new replicas join the
     const shared = await b.get(blockTarget(1000 + 20 * (nth + 1)))
     t.equal(shared.headers[cacheStatusHeader], redisHitStatus, String(strike))
     await until(isBack, String(strike))
+    await until(async () => await isRead(a) && await isRead(b), String(strike))
   }
   t.equal(sandbox.requests.countFor('block_by_version'), 0)
   const late = await replica(t, sandbox, redis.url)
@@ -107,9 +126,11 @@ t.test('hits stay hits through damage to control keys, and new replicas join the
   for (const [varve, version] of [[a, 1000], [b, 1020]] as const) {
     t.equal((await varve.get(blockTarget(version))).headers[cacheStatusHeader], memoryHitStatus)
   }
-  await until(isBack, 'the generation is in Redis again')
-  for (const varve of [a, b]) t.equal(await varve.metric('varve_chain_resets_total'), 1)
-  t.same((await client.hkeys(controlKey)).filter(field => field.startsWith('g')), ['g2'], 'and no malformed field')
+  await until(isBack, 'the space is in Redis again')
+  for (const varve of [a, b]) {
+    t.equal(await varve.metric('varve_chain_resets_total'), 1)
+    t.ok(new Set(usedSpaces(varve)).size <= 3, 'and no record begins another')
+  }
 })
 
 t.test('a lost or damaged log of purges is written again by the replicas that know it', async t => {
@@ -127,7 +148,14 @@ t.test('a lost or damaged log of purges is written again by the replicas that kn
   const harms: Array<() => Promise<unknown>> = [
     async () => await client.del(logKey),
     async () => await client.set(logKey, 'another kind'),
-    ...['', 'nonsense', second.slice(0, -1), second.replace('json', 'jsno'), sealed({}), sealed({ id: 'a', keys: [7] })]
+    ...[
+      '',
+      'nonsense',
+      second.slice(0, -1),
+      second.replace('json', 'jsno'),
+      sealed({}),
+      sealed({ id: 'a', space: 'b', request: 'c' })
+    ]
       .map(text => async () => await client.lset(logKey, 1, text))
   ]
   for (const harm of harms) {
@@ -195,6 +223,6 @@ t.test('purges that Redis missed are bounded, block its reads, and are delivered
   network.isRejecting = false
   await until(async () => (await b.get(modules(0))).body !== old, 'the others apply them')
   await until(async () => await purge(a, modules(300)) === 200, 'and there is room again')
-  await until(async () => (await redis.client.keys('varve:1:4.1 *')).length > 0, 'entries are shared again')
+  await until(async () => (await redis.client.keys(`${anySpace} *`)).length > 0, 'entries are shared again')
   for (const varve of [a, b]) t.not((await varve.get(modules(0))).body, old)
 })

@@ -5,11 +5,13 @@ import { sendRequest, type TestRequest, type TestResponse, tableItemLookup } fro
 import { type RedisProcess } from '../support/redis-server.js'
 import { startRedis } from '../support/redis-server.js'
 import {
-  controlKey,
-  adoptedGenerations,
-  publishedGenerations,
-  untilWritten,
-  untilInRedis
+  anySpace,
+  recordedSpaces,
+  replicasKey,
+  spaceOf,
+  untilAgreed,
+  untilInRedis,
+  untilWritten
 } from '../support/replicas.js'
 import { memoryHitStatus, redisHitStatus, cacheStatusHeader, storedMissStatus } from '../support/cache-status.js'
 import { slowRedis } from '../support/tcp-gate.js'
@@ -34,8 +36,6 @@ async function purge (varve: TestVarve, what: object): Promise<TestResponse> {
     body: JSON.stringify(what)
   })
 }
-
-const lastGeneration = (varve: TestVarve): unknown => adoptedGenerations(varve).at(-1)
 
 /** Waits until a replica has dropped an entry; returns its response and the delay. */
 async function untilPurged (
@@ -85,7 +85,7 @@ t.test('a purge applies to Redis and all replicas: at once by message, within 1 
   ]
   for (const [at, [target, options, what]] of reads.entries()) {
     const { body: old } = await a.get(target, options)
-    await until(async () => (await redis.client.keys('varve:1:4.1 *')).length > at, 'the new entry is in Redis')
+    await until(async () => (await redis.client.keys(`${anySpace} *`)).length > at, 'the new entry is in Redis')
     for (const varve of [b, deaf]) {
       for (const cacheStatus of [redisHitStatus, memoryHitStatus]) {
         t.match(await varve.get(target, options), { body: old, headers: { [cacheStatusHeader]: cacheStatus } })
@@ -99,7 +99,7 @@ t.test('a purge applies to Redis and all replicas: at once by message, within 1 
     t.ok(atB.afterMs < 400, `by message, after ${atB.afterMs} ms`)
     t.ok(atDeaf.afterMs < 1000, `by polling, after ${atDeaf.afterMs} ms`)
     t.not((await a.get(target, options)).body, old)
-    await until(async () => (await redis.client.keys('varve:1:4.1 *')).length > at, 'the new entry is in Redis')
+    await until(async () => (await redis.client.keys(`${anySpace} *`)).length > at, 'the new entry is in Redis')
   }
   t.match(await purge(a, { url: '/v1/accounts/0x9/modules?ledger_version=500' }), {
     status: 200,
@@ -170,32 +170,30 @@ t.test('purging one version of a block purges all its forms on every replica, no
   }
 })
 
-t.test('purging everything starts a new generation on all replicas and hides the old entries', async t => {
+t.test('purging everything begins a new space on all replicas and hides the old entries', async t => {
   const redis = await startRedis(t)
   const upstream = await startCountingUpstream(t)
   const [a, b] = [await varveAt(t, upstream.url, at(redis.url)), await varveAt(t, upstream.url, at(redis.url))]
-  for (const generation of [2, 3]) {
-    const target = `/v1/accounts/0x${generation}/modules?ledger_version=500`
-    const isIn = async (which: number): Promise<boolean> =>
-      (await redis.client.keys(`varve:1:4.${which} json *${generation}/modules*`)).length > 0
+  for (const account of [2, 3]) {
+    const target = `/v1/accounts/0x${account}/modules?ledger_version=500`
+    const isIn = async (space: string): Promise<boolean> =>
+      (await redis.client.keys(`varve:1:${space} json *${account}/modules*`)).length > 0
+    const before = await untilAgreed([a, b])
     const { body: old } = await a.get(target)
-    await until(async () => await isIn(generation - 1), 'the entry is in Redis')
+    await until(async () => await isIn(before), 'the entry is in Redis')
     for (const cacheStatus of [redisHitStatus, memoryHitStatus]) {
       t.match(await b.get(target), { body: old, headers: { [cacheStatusHeader]: cacheStatus } })
     }
-    t.match(await purge(a, { all: true }), {
-      status: 200,
-      body: `{"purged":true,"everywhere":true,"generation":${generation}}`
-    })
+    const { status, body } = await purge(a, { all: true })
+    const space = spaceOf(a)
+    t.match({ status, body }, { status: 200, body: `{"purged":true,"everywhere":true,"space":"${space}"}` })
     const { got, afterMs } = await untilPurged(b, target, {}, old)
     t.ok(afterMs < 1000, `${afterMs} ms`)
     t.equal(got.headers[cacheStatusHeader], storedMissStatus)
     t.not((await a.get(target)).body, old)
-    t.ok(await isIn(generation - 1), 'the entry stays until it expires')
-    await until(async () => await isIn(generation), 'the entry is in Redis')
-    for (const varve of [a, b]) {
-      t.match(varve.log.filter(({ msg }) => msg === 'key generation changed').at(-1), { generation })
-    }
+    t.ok(await isIn(before), 'the entry stays until it expires')
+    await until(async () => await isIn(space), 'the entry is in Redis')
+    t.equal(await untilAgreed([a, b], before), space)
   }
   t.equal(await a.metric('varve_chain_resets_total'), 0, 'no reset is counted')
 })
@@ -233,46 +231,38 @@ t.test('a purge without Redis applies here at once, and purged entries never com
   t.notOk(old.some(body => seen.has(body)), 'and no replica serves a purged entry again')
 })
 
-for (const last of [2, 6]) {
-  t.test(`purging all on two replicas, one without Redis, at generation ${last} takes new numbers`, async t => {
-    const begun = Array.from({ length: last - 1 }, (_, at) => at + 2)
+for (const times of [1, 9]) {
+  t.test(`everything purged here without Redis and elsewhere ${times} times never comes back`, async t => {
     const redis = await startRedis(t)
     const upstream = await startCountingUpstream(t)
     const network = await slowRedis(t, redis)
     const [a, b] = [await varveAt(t, upstream.url, at(network.url)), await varveAt(t, upstream.url, at(redis.url))]
     await until(
-      async () => (await redis.client.hkeys(controlKey)).filter(field => field.startsWith('r')).length === 2,
+      async () => await redis.client.hlen(replicasKey) === 2,
       'both replicas have written their heartbeats'
     )
     network.isRejecting = true
     network.dropConnections()
     await until(async () => await a.metric('varve_redis_up') === 0, 'Redis is known to be down')
-    for (const generation of begun) {
-      t.match(await purge(b, { all: true }), {
-        status: 200,
-        body: `{"purged":true,"everywhere":true,"generation":${generation}}`
-      })
+    for (let nth = 0; nth < times; nth++) {
+      t.match(await purge(b, { all: true }), { status: 200, body: /^{"purged":true,"everywhere":true,"space":/ })
     }
     const { body: old } = await b.get(modules)
-    await untilInRedis(redis, `varve:1:4.${last} *`)
-    t.match(
-      await purge(a, { all: true }),
-      { status: 202, body: '{"purged":true,"everywhere":false}' },
-      'the number is not known yet'
-    )
+    const before = spaceOf(b)
+    await untilInRedis(redis, `varve:1:${before} *`)
+    t.match(await purge(a, { all: true }), { status: 202, body: '{"purged":true,"everywhere":false}' })
     const seen = new Set<string>()
     network.isRejecting = false
     await until(async () => {
       seen.add((await a.get(modules)).body)
-      return lastGeneration(a) === last + 1
-    }, 'the first replica has the next generation')
-    await until(() => lastGeneration(b) === last + 1, 'the other replica has the new generation')
+      return spaceOf(a) === spaceOf(b) && spaceOf(b) !== before
+    }, 'both use a new space')
     for (const varve of [a, b]) seen.add((await varve.get(modules)).body)
     t.notOk(seen.has(old), 'no replica serves a purged entry again')
   })
 }
 
-t.test('simultaneous purges of everything get a number each; all replicas end on the highest', async t => {
+t.test('replicas that purge everything at once end on one space, which replaces all others', async t => {
   const redis = await startRedis(t)
   const upstream = await startCountingUpstream(t)
   const varves = [
@@ -280,15 +270,16 @@ t.test('simultaneous purges of everything get a number each; all replicas end on
     await varveAt(t, upstream.url, at(redis.url)),
     await varveAt(t, upstream.url, at(redis.url))
   ]
+  const old = (await varves[0]?.get(modules))?.body
+  const before = await untilAgreed(varves)
   for (const got of await Promise.all(varves.map(async varve => await purge(varve, { all: true })))) {
     t.match(got, { status: 200, body: /"everywhere":true/ })
   }
-  const numbers = (await publishedGenerations(redis)).map(field => Number(field.slice(1)))
-  t.ok(numbers.length >= 4, `one for each, and the earlier one: ${numbers.join()}`)
-  await until(
-    () => varves.every(varve => lastGeneration(varve) === Math.max(...numbers)),
-    'all replicas have the highest generation'
-  )
+  for (const varve of varves) t.not((await varve.get(modules)).body, old)
+  const space = await untilAgreed(varves, before)
+  const [newest, ...others] = await recordedSpaces(redis)
+  t.equal(newest?.name, space)
+  t.same(others.filter(({ name }) => newest?.replaces.includes(name) !== true), [])
 })
 
 t.test('while Redis rejects purges varve reads nothing from it, reports so, and resends later', async t => {
@@ -315,21 +306,16 @@ t.test('while Redis rejects purges varve reads nothing from it, reports so, and 
   t.match(await purge(a, { all: true }), { status: 202 })
   t.match(await degraded(), ['Redis tier not read: purges are not delivered yet'])
   await redis.client.config('SET', 'min-replicas-to-write', '0')
-  await until(
-    () => lastGeneration(b) !== undefined && lastGeneration(b) === lastGeneration(a),
-    'everything is published too'
-  )
+  await until(() => spaceOf(b) === spaceOf(a), 'everything is published too')
   await until(async () => (await degraded()).length === 0, 'nothing is degraded')
 })
 
-t.test('a purge of a replica that started without Redis applies to the others\' generation', async t => {
+t.test('a purge of a replica that started without Redis applies to the others\' space', async t => {
   const redis = await startRedis(t)
   const upstream = await startCountingUpstream(t)
   const network = await slowRedis(t, redis)
   const b = await varveAt(t, upstream.url, at(redis.url))
-  for (const generation of [2, 3]) {
-    t.match(await purge(b, { all: true }), { body: `{"purged":true,"everywhere":true,"generation":${generation}}` })
-  }
+  t.match(await purge(b, { all: true }), { status: 200 })
   const { body: old } = await b.get(modules)
   await untilWritten(b, 1)
   network.isRejecting = true
@@ -339,12 +325,12 @@ t.test('a purge of a replica that started without Redis applies to the others\' 
   const { got } = await untilPurged(b, modules, {}, old)
   t.not(got.body, old)
   t.match(await a.get(modules), { body: got.body, headers: { [cacheStatusHeader]: redisHitStatus } })
-  // Reaches Redis, but lacks the permission to read the generation of the others.
-  await redis.client.call('ACL', 'SETUSER', 'blind', 'on', '>pw', '~*', '&*', '+@all', '-hgetall')
+  // Reaches Redis, but lacks the permission to read the space of the others.
+  await redis.client.call('ACL', 'SETUSER', 'blind', 'on', '>pw', '~*', '&*', '+@all', '-get')
   const c = await varveAt(t, upstream.url, at(`redis://blind:pw@${redis.host}`))
   t.equal(await c.metric('varve_redis_up'), 1)
   t.match(await purge(c, { url: modules }), { status: 202 })
-  await redis.client.call('ACL', 'SETUSER', 'blind', '+hgetall')
+  await redis.client.call('ACL', 'SETUSER', 'blind', '+get')
   t.not((await untilPurged(b, modules, {}, got.body)).got.body, got.body)
 })
 
@@ -405,13 +391,15 @@ t.test('entries purged while being fetched from Redis or an upstream are fetched
     t.not((await next).body, body)
     // Relies on the order of writes: the first would be stored by now.
     if (target !== modules) {
-      await untilInRedis(redis, 'c:1:4.1 *')
+      await untilInRedis(redis, `c:1:${'?'.repeat(16)} *`)
     }
-    if (target !== modules) t.equal((await redis.client.keys('c:1:4.1 *')).length, 1, 'nothing of the first is stored')
+    if (target !== modules) {
+      t.equal((await redis.client.keys(`c:1:${'?'.repeat(16)} *`)).length, 1, 'nothing of the first is stored')
+    }
   }
 })
 
-t.test('without Redis a purge or a new generation applies to this process only', async t => {
+t.test('without Redis a purge applies to this process only', async t => {
   const upstream = await startCountingUpstream(t)
   const varve = await varveAt(t, upstream.url, { admin: { listen: '127.0.0.1:0', token } })
   const { body: old } = await varve.get(modules)
@@ -419,6 +407,6 @@ t.test('without Redis a purge or a new generation applies to this process only',
   const { body: next } = await varve.get(modules)
   t.not(next, old)
   t.match(await varve.get(modules), { body: next, headers: { [cacheStatusHeader]: memoryHitStatus } })
-  t.match(await purge(varve, { all: true }), { status: 200, body: '{"purged":true,"everywhere":true,"generation":2}' })
+  t.match(await purge(varve, { all: true }), { status: 200, body: /^{"purged":true,"everywhere":true,"space":/ })
   t.not((await varve.get(modules)).body, next)
 })

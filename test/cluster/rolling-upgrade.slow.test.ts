@@ -6,7 +6,7 @@ import { until } from '../support/until.js'
 import { type TestVarve, varveAt } from '../support/varve.js'
 
 const { events: old, variants: fresh } = releases
-const control = 'varve:1:control 4'
+const replicasKey = 'varve:1:replicas 4'
 const modules = (at: number): string => `/v1/accounts/0x1/modules?ledger_version=${at}&limit=20`
 // Runs two tests side by side: one waits for the longest silence of a replica.
 t.jobs = 2
@@ -26,10 +26,9 @@ async function replica (t: Test, redis: RedisProcess, upstream: Sandbox): Promis
 
 /** Returns the releases that each replica publishes for its upstreams. */
 async function publishedReleases (redis: RedisProcess): Promise<string[]> {
-  const fields = Object.entries(await redis.client.hgetall(control)).filter(([field]) => field.startsWith('r'))
-  return fields.map(([, text]) =>
-    (JSON.parse(text.replace(/^\S+ /, '')) as { releases: string[] }).releases.sort().join('+')
-  ).sort()
+  const texts = Object.values(await redis.client.hgetall(replicasKey))
+  return texts.map(text => (JSON.parse(text.replace(/^\S+ /, '')) as { releases: string[] }).releases.sort().join('+'))
+    .sort()
 }
 
 /**
@@ -178,7 +177,7 @@ t.test(
     })
     await rounds(t, 1, varves, upstreams, ofEither)
     t.equal(await rounds(t, 25, varves, upstreams, ofEither), 0)
-    await redis.client.del(control)
+    await redis.client.del(replicasKey)
     t.equal(await rounds(t, 25, varves, upstreams, ofEither), 0, 'nor when the key that lists the releases is lost')
   }
 )

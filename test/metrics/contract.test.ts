@@ -32,7 +32,7 @@ const contract: ReadonlyArray<readonly [name: MetricName, type: string, ...label
   ['varve_cache_bytes', 'gauge', 'tier'],
   ['varve_cache_evictions_total', 'counter', 'tier'],
   ['varve_cache_writes_total', 'counter', 'tier'],
-  ['varve_chain_info', 'gauge', 'chain_id', 'generation'],
+  ['varve_chain_info', 'gauge', 'chain_id', 'space'],
   ['varve_reads_saved_total', 'counter', 'endpoint'],
   ['varve_not_stored_total', 'counter', 'endpoint', 'reason'],
   ['varve_in_flight_bytes', 'gauge'],

@@ -60,7 +60,7 @@ const names = {
   upstreams: 'a name in `upstreams` of the configuration',
   clients: 'a name in `clients.keys` of the configuration',
   release: 'the release of this varve',
-  chain: 'the chain that the upstreams serve, and its generation'
+  chain: 'the chain that the upstreams serve, and its space'
 }
 
 t.test('docs/metrics.md matches the source (RENEW=1 npm test -- test/metrics/metrics-page.test.ts)', async t => {

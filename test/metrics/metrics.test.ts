@@ -6,10 +6,10 @@ import { scrape } from '../support/scrape.js'
 import { until } from '../support/until.js'
 import { varveAt } from '../support/varve.js'
 
-t.test('chain id and generation are labels, once a chain is known', async t => {
+t.test('chain id and space are labels, once a chain is known', async t => {
   const varve = await varveAt(t, (await startSandboxNode(t, { chainId: 7 })).url)
   t.match((await scrape(varve.adminUrl)).get('varve_chain_info')?.series, [
-    { labels: { chain_id: '7', generation: '1' }, value: 1 }
+    { labels: { chain_id: '7', space: /^[0-9a-f]{16}$/ }, value: 1 }
   ])
 })
 

@@ -1,5 +1,6 @@
 import { type IncomingMessage, type ServerResponse } from 'node:http'
 import t, { type Test } from 'tap'
+import { Space } from '../../src/chain/space.js'
 import { type Entry, makeEntry } from '../../src/cache/entry.js'
 import { serveFromMemory, serveRead } from '../../src/proxy/serve-read.js'
 import { auditRepeatedHit, auditHit } from '../../src/proxy/audit.js'
@@ -112,7 +113,7 @@ t.test('an entry that changes during its audit is not invalidated again', async 
     [
       'purged',
       ({ invalidator, tracker }) => {
-        invalidator.invalidate(invalidationOfRead(read, tracker.chain ?? { id: 0, generation: 0 })).catch(t.fail)
+        invalidator.invalidate(invalidationOfRead(read, tracker.space ?? Space.begin(4))).catch(t.fail)
       },
       '[2]',
       'unavailable',
@@ -132,7 +133,7 @@ t.test('an entry that changes during its audit is not invalidated again', async 
     [
       'of a chain that was reset',
       ({ tracker }) => {
-        tracker.setChain({ id: tracker.chainId ?? 0, generation: 7 }, undefined, true)
+        tracker.setSpace(Space.begin(4), undefined, true)
       },
       '[2]',
       'unavailable',
@@ -253,7 +254,7 @@ t.test('a micro-cached state is audited at its version; other micro-cached respo
   })
   t.equal(await afterHit(ok('[1]')), 'equal')
   t.match(requests.at(-1), /modules\?ledger_version=1000$/)
-  auditRepeatedHit(parts, pinTo(parts.tracker.chain ?? { id: 0, generation: 0 }, latest))
+  auditRepeatedHit(parts, pinTo(parts.tracker.space ?? Space.begin(4), latest))
   await until(() => results.length === 2, '2 audits are over')
   t.same(results, ['equal', 'equal'])
   t.equal(await afterHit(ok('[2]')), 'different')
@@ -282,14 +283,14 @@ t.test('a micro-cached state is audited at its version; other micro-cached respo
 
 t.test('an audit of a gone entry, an unknown chain or a read without version compares nothing', async t => {
   const { parts, results, requests } = await audited(t)
-  const { chain } = parts.tracker
+  const { space } = parts.tracker
   const read = readOfTarget(modules)
   const { entry } = serveFromMemory(parts, new ParsedRequest(read)) as { entry: Entry }
   await until(() => results.length === 1, 'the hit at hand')
   const [times, page] = [requests.length, readOfTarget('/v1/accounts/0x1/events/0x1::a::B/c?start=5')]
-  auditRepeatedHit(parts, pinTo(chain ?? { id: 0, generation: 0 }, readOfTarget('/v1/blocks/by_version/7')))
+  auditRepeatedHit(parts, pinTo(space ?? Space.begin(4), readOfTarget('/v1/blocks/by_version/7')))
   auditHit(parts, page, entry)
-  parts.tracker.clearChain()
+  parts.tracker.clearSpace()
   auditHit(parts, read, entry)
   await until(() => results.length === 3, '3 audits are over')
   t.same(results.slice(1), ['unavailable', 'unavailable'])

@@ -234,8 +234,8 @@ t.test('a wrong followed hit is removed and stops following; a right one is equa
 t.test('a hit from a memo is audited at the followed head too', async t => {
   const proxy = await followed(t, { auditShare: 1 })
   await proxy.latest()
-  const { chain } = proxy.context.tracker
-  if (chain !== undefined) auditRepeatedHit(proxy.context, new ParsedRequest(latest).pinnedTo(chain), true)
+  const { space } = proxy.context.tracker
+  if (space !== undefined) auditRepeatedHit(proxy.context, new ParsedRequest(latest).pinnedTo(space), true)
   await until(() => proxy.audits.length > 0, 'it was audited')
   t.same(proxy.audits, ['equal'])
 })

@@ -1,4 +1,5 @@
 import t from 'tap'
+import { Space } from '../../src/chain/space.js'
 import { makeEntry, type Entry } from '../../src/cache/entry.js'
 import { MemoryTier } from '../../src/cache/memory-tier.js'
 import { type OwnTier } from '../../src/cache/tier.js'
@@ -11,7 +12,7 @@ import { type TestRequest, tableItemLookup } from '../support/client.js'
 import { contextAt, readOfTarget } from '../support/proxy-context.js'
 import { respondOk, startStubUpstream } from '../support/stub-upstream.js'
 
-const chain = { id: 4, generation: 2 }
+const space = Space.begin(4)
 const bcs = 'application/x-bcs'
 
 function readAt (
@@ -61,14 +62,14 @@ t.test('a purge of a read removes both representations, micro-cached or stored, 
   ]
   const keysIn = ([target, options]: [string, TestRequest]): string[] =>
     [undefined, bcs].flatMap(accept => {
-      const keys = keysOf(readAt(target, { ...options, accept }), chain)
+      const keys = keysOf(readAt(target, { ...options, accept }), space)
       return [keys.value, keys.text, microCacheKeyOf(keys)]
     })
   for (const read of reads) {
     const { memory, invalidator, store } = tier()
     for (const key of new Set(reads.flatMap(keysIn))) store(key)
     for (const accept of [undefined, bcs]) {
-      const what = invalidationOfRead(readAt(read[0], { ...read[1], accept }), chain)
+      const what = invalidationOfRead(readAt(read[0], { ...read[1], accept }), space)
       t.same(keysIn(read).filter(key => !what.keys.includes(key)), [], read[0])
       t.same(what.intervals, [])
       await invalidator.invalidate(what)
@@ -84,11 +85,11 @@ t.test('a purge of a read removes both representations, micro-cached or stored, 
 t.test('a purge of a table item removes its value for all variants, a not-found for its text only', async t => {
   const target = '/v1/tables/0xab/item?ledger_version=5'
   const keysFor = (key: string): ReturnType<typeof keysOf> =>
-    keysOf(readAt(target, { method: 'POST', body: String(tableItemLookup('u64', key).body) }), chain)
+    keysOf(readAt(target, { method: 'POST', body: String(tableItemLookup('u64', key).body) }), space)
   const { memory, invalidator, store } = tier()
   for (const key of ['"7"', '"007"']) for (const name of [keysFor(key).value, keysFor(key).text]) store(name)
   await invalidator.invalidate(
-    invalidationOfRead(readAt(target, { method: 'POST', body: String(tableItemLookup('u64', '"007"').body) }), chain)
+    invalidationOfRead(readAt(target, { method: 'POST', body: String(tableItemLookup('u64', '"007"').body) }), space)
   )
   t.equal(memory.getByKey(keysFor('"7"').value), undefined)
   t.equal(memory.getByKey(keysFor('"007"').text), undefined)
@@ -156,11 +157,11 @@ t.test('a purge reaches the tiers of this process, and waits until the slowest h
   finished.resolve()
   await purge
   await t.rejects(invalidator.invalidateAll(), /the disk is gone/)
-  invalidator.changeGeneration()
+  invalidator.changeSpace()
   t.same(
     [invalidated, invalidator.count],
     [['a', 'everything'], 3],
-    'a tier may still need what another generation stored'
+    'a tier may still need what another space stored'
   )
 })
 
@@ -174,7 +175,7 @@ t.test('a response fetched before a purge is served to its client, but not store
   for (const target of targets) {
     const stub = await startStubUpstream(t, (_request, response, nth) => {
       if (nth === 1) {
-        context.invalidator.invalidate(invalidationOfRead(readOfTarget(target), context.tracker.chain ?? chain)).catch(
+        context.invalidator.invalidate(invalidationOfRead(readOfTarget(target), context.tracker.space ?? space)).catch(
           t.fail
         )
       }

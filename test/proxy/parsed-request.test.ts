@@ -1,4 +1,5 @@
 import t, { type Test } from 'tap'
+import { Space } from '../../src/chain/space.js'
 import { type Entry } from '../../src/cache/entry.js'
 import { serveFromMemory, serveRead } from '../../src/proxy/serve-read.js'
 import { ParsedRequest } from '../../src/proxy/parsed-request.js'
@@ -64,11 +65,11 @@ t.test('a memo is dropped when anything that it was made of changes', async t =>
     ['the position', ({ parts }) => {
       headTo(parts, 2000n)
     }],
-    ['the generation', ({ parts: { tracker } }) => {
-      tracker.setChain({ id: tracker.chainId ?? 0, generation: 7 }, undefined, true)
+    ['the space', ({ parts: { tracker } }) => {
+      tracker.setSpace(Space.begin(4), undefined, true)
     }],
     ['which chain it is', ({ parts }) => {
-      parts.tracker.clearChain()
+      parts.tracker.clearSpace()
     }],
     ['the releases that live upstreams run', ({ parts }) => {
       Object.assign(parts.releases, { isRetiredRelease: () => true })
@@ -159,7 +160,7 @@ function headTo ({ tracker }: ProxyContext, version: bigint): void {
 
 function entryOf (parts: ProxyContext): Entry {
   const entry = parts.memory.getByKey(
-    '4.1 json ' +
+    `${parts.tracker.space?.name} json ` +
       '/v1/accounts/0x0000000000000000000000000000000000000000000000000000000000000001/modules?ledger_version=500'
   )
   if (entry === undefined) throw new Error('not cacheable')

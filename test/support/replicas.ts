@@ -1,5 +1,7 @@
 import { crc32 } from 'node:zlib'
 import { type Test } from 'tap'
+import { parseSpaces } from '../../src/cluster/parse-replica-records.js'
+import { type SpaceRecord } from '../../src/chain/space.js'
 import { type Sandbox, type SandboxOptions, startSandbox } from '#sandbox'
 import { type RedisProcess } from './redis-server.js'
 import { until, startIdleMeter } from './until.js'
@@ -8,8 +10,11 @@ import { sendRequest } from './client.js'
 import { type ClusterOptions, type RedisCluster, startCluster } from './redis-sets.js'
 import { type StubUpstream, respondOk, startStubUpstream } from './stub-upstream.js'
 
-/** Control key of the embedded node's chain. */
-export const controlKey = 'varve:1:control 4'
+/** Key of the spaces of the embedded node's chain, and of its replicas. */
+export const spacesKey = 'varve:1:spaces 4'
+export const replicasKey = 'varve:1:replicas 4'
+/** Pattern of keys for any space. */
+export const anySpace = `varve:1:${'?'.repeat(16)}`
 
 /** Target for the block of a version. */
 export const blockTarget = (version: bigint | number): string => `/v1/blocks/by_version/${version}`
@@ -28,24 +33,33 @@ export function portOf ({ url }: Sandbox): number {
   return Number(new URL(url).port)
 }
 
-/** Returns the generations that a replica has adopted, in order. */
-export function adoptedGenerations (varve: TestVarve): unknown[] {
-  return varve.log.filter(({ msg }) => msg === 'key generation changed').map(({ generation }) => generation)
+/** Returns the names of the spaces that a process has used, in order. */
+export function usedSpaces (varve: TestVarve): unknown[] {
+  return varve.log.filter(({ msg }) => msg === 'space changed').map(({ space }) => space)
 }
 
-/** Returns the generations that replicas have published. */
-export async function publishedGenerations (redis: RedisProcess, key = controlKey): Promise<string[]> {
-  return (await redis.client.hkeys(key)).filter(field => field.startsWith('g')).sort()
+/** Returns the space that a process uses. */
+export function spaceOf (varve: TestVarve): string {
+  return String(usedSpaces(varve).at(-1))
+}
+
+/** Returns the spaces in Redis, newest first. */
+export async function recordedSpaces (redis: RedisProcess, chainId = 4): Promise<SpaceRecord[]> {
+  return parseSpaces(await redis.client.get(`varve:1:spaces ${chainId}`), chainId)
+}
+
+/** Waits until processes use one space, which is not this one; returns it. */
+export async function untilAgreed (varves: readonly TestVarve[], before?: string): Promise<string> {
+  const used = (): Set<string> => new Set(varves.map(spaceOf))
+  await until(() => used().size === 1 && (before === undefined || !used().has(before)), 'all use one space')
+  return [...used()].join()
 }
 
 /** Waits until every replica has read the others' state: it restores its own deleted sign then. */
 export async function untilAllSynced (redis: RedisProcess): Promise<void> {
-  for (const sign of (await redis.client.hkeys(controlKey)).filter(field => field.startsWith('r'))) {
-    await redis.client.hdel(controlKey, sign)
-    await until(
-      async () => await redis.client.hexists(controlKey, sign) === 1,
-      'the replica has read the control record'
-    )
+  for (const sign of await redis.client.hkeys(replicasKey)) {
+    await redis.client.hdel(replicasKey, sign)
+    await until(async () => await redis.client.hexists(replicasKey, sign) === 1, 'the replica has read the records')
   }
 }
 
@@ -54,9 +68,9 @@ export async function untilInRedis ({ client }: RedisProcess, pattern: string, c
   await until(async () => (await client.keys(pattern)).length >= count, `${count} of ${pattern} in Redis`)
 }
 
-/** Waits until the first generation has blocks to know its chain by. */
-export async function untilChainKnown ({ client }: RedisProcess): Promise<void> {
-  await until(async () => (await client.hget(controlKey, 'g1'))?.includes('hash') === true, 'the chain is known')
+/** Waits until a space in Redis has blocks to know its chain by. */
+export async function untilChainKnown (redis: RedisProcess): Promise<void> {
+  await until(async () => (await recordedSpaces(redis)).some(({ anchors }) => anchors.length > 0), 'the chain is known')
 }
 
 /** Waits until a replica has written this many entries to Redis. */

@@ -151,7 +151,7 @@ export function healthyStatus (change: object = {}): StatusFixture {
         { endpoint: 'other', requests: 211_038, saved: 0 }
       ]
     },
-    chain: { id: 1, generation: 3 },
+    chain: { id: 1, space: '5f2c9a1be07d4438' },
     position: {
       version: '2894117203',
       oldestVersion: '1',

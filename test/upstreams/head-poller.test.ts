@@ -124,10 +124,11 @@ t.test('a poll distinguishes another chain from a reset, and learns no release f
   t.equal(upstream.release, undefined)
   change = { 'x-aptos-chain-id': '9' }
   await poll.poll()
+  const before = tracker.space
   change = { 'x-aptos-ledger-version': '20', 'x-aptos-ledger-timestampusec': '2000000' }
   await poll.poll()
   t.same(states, ['answered', 'other_chain', 'answered'])
-  t.equal(tracker.chain?.generation, 2)
+  t.not(tracker.space, before)
 })
 
 t.test('the head is polled when the position is old, and not while traffic updates it', async t => {

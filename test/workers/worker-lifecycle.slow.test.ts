@@ -284,7 +284,7 @@ t.test('workers share a Redis as replicas do: one fetch serves all, and a purge 
   )
   t.match((await varve.get(modules(2000))).headers, { 'cache-status': /uri-miss/ })
   // Another worker that reads before the write has reached Redis would miss too.
-  await until(async () => await sharedCount() > before, 'the entry of the new generation is in Redis')
+  await until(async () => await sharedCount() > before, 'the entry of the new space is in Redis')
   t.notOk((await requestEachWorker(varve, modules(2000), 3)).some(status => status.includes('uri-miss')))
 })
 

@@ -21,10 +21,10 @@ export class CaseRedis {
     return this.#redis.url
   }
 
-  /** Resolves when all varves that run have agreed on their generation; one that has stopped leaves its sign. */
+  /** Resolves when all varves that run have shared their space; one that has stopped leaves its sign. */
   async untilJoined (varves: number): Promise<void> {
     const left = (await this.#signs()).length > varves ? await this.#signs() : []
-    if (left.length > 0) await this.#redis.client.hdel(this.#control, ...left)
+    if (left.length > 0) await this.#redis.client.hdel(this.#replicas, ...left)
     await until(async () => (await this.#signs()).length === varves, `${varves} varves have found each other`)
   }
 
@@ -50,18 +50,18 @@ export class CaseRedis {
   }
 
   async #signs (): Promise<string[]> {
-    return (await this.#redis.client.hkeys(this.#control)).filter(field => field.startsWith('r'))
+    return await this.#redis.client.hkeys(this.#replicas)
   }
 
   // Deletes a replica's sign and requests a look: the replica restores the sign at the end of the look.
   async #looked (sign: string, nth: number): Promise<void> {
     const { client } = this.#redis
-    await client.hdel(this.#control, sign)
+    await client.hdel(this.#replicas, sign)
     await client.publish(`${this.keyPrefix}:1:news`, encodeWithChecksum({ kind: 'changed', chainId }))
-    await until(async () => await client.hexists(this.#control, sign) === 1, `a replica looks, ${nth}`)
+    await until(async () => await client.hexists(this.#replicas, sign) === 1, `a replica looks, ${nth}`)
   }
 
-  get #control (): string {
-    return `${this.keyPrefix}:1:control ${chainId}`
+  get #replicas (): string {
+    return `${this.keyPrefix}:1:replicas ${chainId}`
   }
 }
