@@ -180,7 +180,15 @@ t.test('only negotiation and identification headers are forwarded, and the opera
   const stub = await echoNode(t)
   const varve = await varveAt(t, `${stub.url}/key`, {
     passThrough: 'all',
-    upstream: { headers: { Authorization: 'Bearer operator', 'X-Forwarded-For': '10.0.0.1', 'X-Api-Key': 'operator' } }
+    upstream: {
+      headers: {
+        Authorization: 'Bearer operator',
+        'X-Forwarded-For': '10.0.0.1',
+        'X-Api-Key': 'operator',
+        Accept: 'text/html',
+        'Accept-Encoding': 'deflate'
+      }
+    }
   })
   const plain = {
     accept: 'a/b',

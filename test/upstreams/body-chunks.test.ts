@@ -22,15 +22,6 @@ t.test(`a body is the same however its bytes arrive (${seedTitle})`, async t => 
   }))
 })
 
-t.test('the only chunk of a body is the body itself', async t => {
-  const chunks = new BodyChunks()
-  t.equal(chunks.join().length, 0)
-  const chunk = Buffer.from('body')
-  chunks.add(chunk)
-  t.equal(chunks.isJoined, false)
-  t.equal(chunks.join(), chunk)
-})
-
 t.test('a megabyte in chunks of one byte takes little more than a megabyte', async t => {
   setFlagsFromString('--expose-gc')
   const collect = runInNewContext('gc') as () => void

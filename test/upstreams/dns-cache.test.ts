@@ -119,17 +119,6 @@ t.test('cached addresses are used once a query hangs for a fifth of the timeout;
   t.equal(queries.length, 2)
 })
 
-t.test('a name never resolved before waits for nearly the whole timeout, then fails as ETIMEOUT', async t => {
-  const { cache, queries, found } = inHand(100)
-  t.equal(await found(), 'ETIMEOUT')
-  await t.rejects(cache.resolve('node.example'), {
-    message: 'DNS lookup of node.example failed: ETIMEOUT'
-  })
-  t.equal(queries.length, 1)
-  queries[0]?.resolve(at('10.0.0.1'))
-  await until(async () => await found() === '10.0.0.1', 'the name resolves to 10.0.0.1')
-})
-
 t.test('a hanging name blocks no other name, and the number of cached names is bounded', async t => {
   const { queries, found } = inHand(1000)
   const hanging = found('one.example')
@@ -148,24 +137,4 @@ t.test('a hanging name blocks no other name, and the number of cached names is b
   t.equal(await again, '10.0.0.4')
   queries[0]?.resolve(at('10.0.0.1'))
   t.equal(await hanging, '10.0.0.1')
-})
-
-t.test('the system resolver is the default, and a socket can look up one address or all', async t => {
-  const cache = new DnsCache({ now: () => 0, timeoutMs: 5000 })
-  const sees = async (all: boolean): Promise<unknown> =>
-    await new Promise(resolve => {
-      cache.lookup('localhost', { all }, (...came) => {
-        resolve(came)
-      })
-    })
-  t.match(await sees(true), [null, [{ address: /^(?:127\.0\.0\.1|::1)$/ }]])
-  t.match(await sees(false), [null, /^(?:127\.0\.0\.1|::1)$/, /^[46]$/])
-  t.match(
-    await new Promise(resolve => {
-      cache.lookup('nowhere.invalid', { all: true }, (...came) => {
-        resolve(came)
-      })
-    }),
-    [{ code: /^(?:ENOTFOUND|EAI_AGAIN)$/ }, []]
-  )
 })

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { InFlightBytes, RequestBytes, bytesPerStream } from '../../src/upstreams/in-flight-bytes.js'
+import { InFlightBytes, bytesPerStream } from '../../src/upstreams/in-flight-bytes.js'
 
 const mega = 1024 * 1024
 
@@ -7,15 +7,6 @@ function budgetOf (maxBytes = 64 * mega): { budget: InFlightBytes, clock: { ms: 
   const clock = { ms: 0 }
   return { budget: new InFlightBytes(maxBytes, () => clock.ms), clock }
 }
-
-t.test('bytes are taken until they are released, and a second release does nothing', async t => {
-  const { budget } = budgetOf()
-  const held = budget.take(mega, 'a')
-  t.equal(budget.bytes, mega)
-  held.release()
-  held.release()
-  t.equal(budget.bytes, 0)
-})
 
 t.test('a buffer counts once, however many fetches and responses hold it', async t => {
   const { budget } = budgetOf()
@@ -36,19 +27,6 @@ t.test('beyond three quarters nothing larger than a stream is buffered', async t
   t.notOk(budget.canBuffer(7 * mega + 1))
   t.ok(budget.canBuffer(bytesPerStream), 'a short body takes no more than a stream would')
   t.notOk(budget.canBuffer(8 * mega, bytesPerStream))
-})
-
-t.test('while bytes are short, a client beyond its half fetches no more, others until all is used', async t => {
-  const { budget } = budgetOf()
-  budget.take(40 * mega, 'a')
-  t.ok(budget.admits('a'), 'nothing is short yet')
-  budget.take(8 * mega, 'b')
-  t.notOk(budget.admits('a'))
-  t.ok(budget.admits('b'))
-  t.ok(budget.admits('c'))
-  t.ok(budget.admits(undefined), 'work of no client has no share')
-  budget.take(16 * mega, 'c')
-  for (const client of ['a', 'b', 'c', 'd', undefined]) t.notOk(budget.admits(client))
 })
 
 t.test('hits that are read slowly never reject a fetch, but leave no room for storing', async t => {
@@ -90,16 +68,4 @@ t.test('writes to Redis take an eighth at most, and nothing that responses need'
   t.equal(budget.holdQueued(new ArrayBuffer(1)), undefined)
   t.ok(budget.holdQueued(buffer), 'a buffer that is being sent costs nothing more')
   t.notOk(budget.isExhausted, 'a dropped write concerns no client')
-})
-
-t.test('the bytes of a request end with its response, and later ones are released at once', async t => {
-  const { budget } = budgetOf()
-  const bytes = new RequestBytes('a')
-  bytes.add(budget.take(mega, bytes.clientId))
-  bytes.add(budget.holdFetched(new ArrayBuffer(mega), bytes.clientId))
-  t.equal(budget.bytes, 2 * mega)
-  bytes.end()
-  t.equal(budget.bytes, 0)
-  bytes.add(budget.take(mega, bytes.clientId))
-  t.equal(budget.bytes, 0)
 })

@@ -41,46 +41,6 @@ function candidate (name: string, window: string, { isHealthy = true, load = 0, 
 const ranked = (candidates: readonly Upstream[], requirements: Partial<UpstreamRequirements>): string =>
   rankUpstreams(candidates, { ...anything, ...requirements }).map(({ client }) => client.name).join(' ')
 
-t.test('upstreams rank by window, health, history, head, priority, free slot and load', async t => {
-  const busy = candidate('busy', '0-9', { load: 5 })
-  const idle = candidate('idle', '0-9', { load: 1 })
-  const ill = candidate('ill', '0-9', { isHealthy: false })
-  const backup = candidate('backup', '0-9', { priority: 1 })
-  const main = candidate('main', '0-9', { load: 100, isFull: true })
-  const cases: Array<[why: string, Upstream[], Partial<UpstreamRequirements>, string]> = [
-    ['none', [], { version: 5n }, ''],
-    ['load', [ill, busy, idle], {}, 'idle busy ill'],
-    ['load among those with the version', [ill, busy, idle], { version: 5n }, 'idle busy ill'],
-    ['verified first', [candidate('unverified', '0-9', { isVerified: false }), ill, busy], {}, 'busy unverified ill'],
-    ['window', [candidate('unknown', 'unknown'), candidate('pruned', '6-9'), busy], { version: 5n }, 'busy unknown'],
-    [
-      'the furthest for a version ahead of all',
-      [candidate('lagging', '0-900'), candidate('ahead', '5-1000')],
-      { version: 1001n },
-      'ahead lagging'
-    ],
-    [
-      'the longest for a pruned one',
-      [candidate('short', '7-9'), candidate('long', '6-9')],
-      { version: 5n },
-      'long short'
-    ],
-    [
-      'free slot',
-      [candidate('full', '0-9', { isFull: true }), candidate('slow', '0-9', { load: 99 })],
-      {},
-      'slow full'
-    ],
-    ['head', [candidate('low', '0-8'), candidate('full', '0-9', { isFull: true })], { minVersion: 9n }, 'full low'],
-    ['priority', [backup, main], { version: 5n }, 'main backup'],
-    ['health before priority', [candidate('main', '0-9', { isHealthy: false }), backup], {}, 'backup main'],
-    ['version before priority', [candidate('main', '6-9'), backup], { version: 5n }, 'backup'],
-    ['history before priority', [candidate('main', '6-9'), backup], { events: 'from' }, 'backup main'],
-    ['head before priority', [candidate('main', '0-8'), backup], { minVersion: 9n }, 'backup main']
-  ]
-  for (const [why, candidates, requirements, order] of cases) t.equal(ranked(candidates, requirements), order, why)
-})
-
 t.test('load counts by weight, so reads in flight divide in its proportion', async t => {
   const inFlight = { light: 0, heavy: 0 }
   for (let read = 0; read < 400; read++) {

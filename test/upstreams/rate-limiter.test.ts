@@ -3,32 +3,6 @@ import { RateLimiter } from '../../src/upstreams/rate-limiter.js'
 import { checkAsync, seedTitle } from '../support/properties.js'
 import fc from 'fast-check'
 
-t.test('a reservation counts until it is sent, and a sent request counts from then on', async t => {
-  const clock = { ms: 0 }
-  const pace = new RateLimiter({ count: 2, perMs: 1000 }, () => clock.ms)
-  t.equal(pace.readyInMs, 0)
-  pace.reserve()
-  pace.reserve()
-  t.equal(pace.readyInMs, Infinity, 'their time of sending is unknown')
-  clock.ms = 300
-  pace.recordSent()
-  t.equal(pace.readyInMs, 1000)
-  pace.releaseReservation()
-  t.equal(pace.readyInMs, 0, 'one was not sent after all')
-  pace.reserve()
-  pace.recordSent()
-  clock.ms = 400
-  pace.recordResent()
-  t.same(
-    [pace.used, pace.readyInMs],
-    [3, 900],
-    'a request sent again counts too; the next waits until two of three expire'
-  )
-  clock.ms = 1300
-  t.same([pace.used, pace.readyInMs, pace.isHalfUsed(0), pace.isHalfUsed(1)], [1, 0, true, false])
-  t.equal(pace.capacityWithin(2001), 6)
-})
-
 t.test(`no time window ever exceeds the rate limit, whatever arrives when (${seedTitle})`, async () => {
   const step = fc.record({ afterMs: fc.integer({ min: 0, max: 700 }), wanted: fc.integer({ min: 0, max: 9 }) })
   await checkAsync(

@@ -1,5 +1,3 @@
-import { once } from 'node:events'
-import { type ServerResponse } from 'node:http'
 import t, { type Test } from 'tap'
 import { type Socket } from 'node:net'
 import { UpstreamFailure } from '../../src/upstreams/upstream-failure.js'
@@ -98,16 +96,6 @@ t.test('an unreachable upstream is a failure with its reason', async t => {
   t.equal(await reasonOf(clientAt(t, 'http://nowhere.invalid').client.fetch(testRequest)), 'unresolved')
 })
 
-t.test('requests beyond an upstream\'s queue are rejected at once, so the queue is bounded', async t => {
-  const stub = await startStubUpstream(t, () => {})
-  const { client, fetches } = clientAt(t, stub.url, { maxConcurrent: 1 })
-  const queued = Array.from({ length: 8 }, async () => await reasonOf(client.fetch(testRequest)))
-  t.equal(await reasonOf(client.fetch(testRequest)), 'no_slot')
-  t.same(fetches, ['n account_modules no_slot'])
-  await client.close()
-  t.notOk((await Promise.all(queued)).includes('responded'), 'closing the upstream rejects all queued requests')
-})
-
 t.test('a 503 without a position counts as a failure; an error of the full node itself does not', async t => {
   const cases: Array<[why: string, status: number, headers: Record<string, string>, hasSucceeded: boolean]> = [
     ['a 503 of a gateway', 503, {}, false],
@@ -122,19 +110,6 @@ t.test('a 503 without a position counts as a failure; an error of the full node 
   }
 })
 
-t.test('a keep-alive connection that closes under a read causes one retry and no error', async t => {
-  const raw = await startRawUpstream(t, (socket, nth) => {
-    socket.write(head('200 OK', ['content-length: 1']) + String(nth))
-    socket.once('data', () => {
-      socket.end()
-    })
-  })
-  const { client } = clientAt(t, raw.url, { maxConcurrent: 1 })
-  t.equal((await client.fetch(testRequest)).body.toString(), '1')
-  t.equal((await client.fetch(testRequest)).body.toString(), '2')
-  t.equal(raw.connections(), 2)
-})
-
 t.test('a response carries the release that was running before its request', async t => {
   const stub = await startStubUpstream(t, (_request, response) => {
     client.setRelease('new')
@@ -146,13 +121,6 @@ t.test('a response carries the release that was running before its request', asy
 })
 
 const other: UpstreamRequest = { ...testRequest, endpoint: 'other', target: '/v1/spec.json', headers: {} }
-const posted: UpstreamRequest = {
-  ...other,
-  method: 'POST',
-  target: '/v1/view',
-  body: Buffer.from('{}'),
-  isIdempotent: false
-}
 const notCancelled = (): AbortSignal => new AbortController().signal
 
 async function read ({ body, rest }: UpstreamResponse): Promise<string> {
@@ -161,156 +129,12 @@ async function read ({ body, rest }: UpstreamResponse): Promise<string> {
   return Buffer.concat(chunks).toString()
 }
 
-t.test('cancelling a request aborts it upstream and does not count against the upstream', async t => {
-  let arrived: (response: ServerResponse) => void = () => {}
-  const stub = await startStubUpstream(t, (request, response) => {
-    if (request.url === '/v1/spec.json') arrived(response)
-    else respondOk(response, '[]')
-  })
-  const { client, fetches } = clientAt(t, stub.url)
-  await client.fetch(testRequest)
-  const here = new Promise<ServerResponse>(resolve => {
-    arrived = resolve
-  })
-  const before = new AbortController()
-  const fetching = reasonOf(client.forward(other, before.signal))
-  const pendingResponse = await here
-  const closed = once(pendingResponse, 'close')
-  before.abort()
-  t.equal(await fetching, 'cancelled')
-  await closed
-  const started = new Promise<ServerResponse>(resolve => {
-    arrived = resolve
-  })
-  const during = new AbortController()
-  const passing = client.forward(other, during.signal)
-  const response = await started
-  response.writeHead(200, stamps()).write('a')
-  const responseClosed = once(response, 'close')
-  const upstreamResponse = await passing
-  during.abort()
-  await responseClosed
-  await t.rejects(read(upstreamResponse))
-  const requestCount = stub.requests.length
-  t.equal(await reasonOf(client.forward(other, AbortSignal.abort())), 'cancelled')
-  t.equal(stub.requests.length, requestCount, 'a request that is cancelled first is never sent')
-  t.ok(client.lastFetchSucceeded)
-  t.same(fetches, ['n account_modules 200', 'n other cancelled', 'n other 200', 'n other cancelled'])
-})
-
-t.test('a forwarded response occupies its slot exactly until its body ends', async t => {
-  const stub = await startStubUpstream(t, (request, response) => {
-    response.writeHead(200, {
-      ...stamps(),
-      ...(request.url?.includes('declared') === true && { 'content-length': '6' })
-    })
-    if (request.url?.includes('whole') === true) response.end('abcdef')
-    else if (request.method === 'HEAD') response.end()
-    else response.write('abc')
-    if (request.url?.includes('cut') === true) {
-      setImmediate(() => {
-        response.destroy()
-      })
-    }
-  })
-  const { client, fetches } = clientAt(t, stub.url, { maxConcurrent: 1 })
-  const ends: [string, string, (upstreamResponse: UpstreamResponse, controller: AbortController) => unknown][] = [
-    ['GET', 'whole', read],
-    ['GET', 'whole', ({ rest }) => {
-      rest?.destroy()
-    }],
-    ['GET', 'open', ({ rest }) => {
-      rest?.destroy()
-    }],
-    ['GET', 'open', (_response, controller) => {
-      controller.abort()
-    }],
-    ['GET', 'cut', async upstreamResponse => {
-      await t.rejects(read(upstreamResponse))
-    }],
-    ['HEAD', 'open', ({ rest }) => {
-      rest?.destroy()
-    }],
-    ['HEAD', 'open', read]
-  ]
-  for (const [method, how, end] of ends) {
-    for (const declared of ['', '&declared']) {
-      // Repeats more often than there are slots, so a leaked slot shows.
-      for (let round = 0; round < 10; round++) {
-        const controller = new AbortController()
-        await end(
-          await client.forward({ ...other, method, target: `/v1/x?${how}${declared}` }, controller.signal),
-          controller
-        )
-      }
-    }
-  }
-  t.same(new Set(fetches), new Set(['n other 200']))
-  const slots = await Promise.all(
-    Array.from(
-      { length: 8 },
-      async (_, at) => at === 0 ? await client.forward({ ...other, target: '/v1/x?open' }, notCancelled()) : undefined
-    )
-  )
-  const queued = Array.from({ length: 7 }, async () => await reasonOf(client.fetch(testRequest)))
-  t.equal(await reasonOf(client.forward(other, notCancelled())), 'no_slot', 'a streaming response counts as in flight')
-  slots[0]?.rest?.destroy()
-  await client.close()
-  await Promise.all(queued)
-})
-
 t.test('an upstream that goes silent within a forwarded body times out', async t => {
   const stub = await startStubUpstream(t, (_request, response) => {
     response.writeHead(200, stamps()).write('a')
   })
   const { client } = clientAt(t, stub.url, { timeoutMs: 200 })
   await t.rejects(read(await client.forward(other, notCancelled())), { code: 'UND_ERR_BODY_TIMEOUT' })
-})
-
-t.test('a request that is not idempotent is sent once, even if its keep-alive connection dies', async t => {
-  const raw = await startRawUpstream(t, socket => {
-    socket.write(head('200 OK', ['content-length: 2']) + '[]')
-    socket.once('data', () => {
-      socket.destroy()
-    })
-  })
-  const { client, fetches } = clientAt(t, raw.url, { maxConcurrent: 1 })
-  t.equal((await client.fetch(testRequest)).status, 200)
-  t.equal(await reasonOf(client.forward(posted, notCancelled())), 'truncated')
-  t.equal(raw.connections(), 1)
-  t.same(fetches, ['n account_modules 200', 'n other truncated'])
-  for (const begun of ['', 'HTTP/1.1 200 OK\r\ncontent-', 'HTTP/1.1 103 Early Hints\r\n\r\n']) {
-    const dying = await startRawUpstream(t, socket => {
-      socket.end(begun)
-    })
-    t.equal(await reasonOf(clientAt(t, dying.url).client.forward(posted, notCancelled())), 'truncated')
-    t.equal(dying.connections(), 1, begun)
-  }
-})
-
-t.test('operator headers win over a client\'s, except for Accept and Accept-Encoding', async t => {
-  const stub = await startStubUpstream(t, (_request, response) => {
-    respondOk(response, '[]')
-  })
-  const { client } = clientAt(t, stub.url, {
-    headers: { 'User-Agent': 'operator', 'X-Key': 'mine', Accept: 'text/html', 'Accept-Encoding': 'deflate' }
-  })
-  const sentBy = async (sentRequest: UpstreamRequest): Promise<Record<string, string>> => {
-    await read(await client.forward(sentRequest, notCancelled()))
-    const lines = stub.rawHeaders.at(-1) ?? []
-    return Object.fromEntries(
-      lines.flatMap((name, at) => at % 2 === 0 ? [[name.toLowerCase(), lines[at + 1] ?? '']] : [])
-    )
-  }
-  t.match(
-    await sentBy({
-      ...other,
-      headers: { accept: 'a/b', 'accept-encoding': 'gzip' },
-      callerHeaders: { 'user-agent': 'client', 'x-key': 'theirs', 'x-aptos-client': 'sdk' }
-    }),
-    { 'user-agent': 'operator', 'x-key': 'mine', 'x-aptos-client': 'sdk', accept: 'a/b', 'accept-encoding': 'gzip' }
-  )
-  t.match(await sentBy(other), { 'user-agent': 'operator', accept: 'text/html', 'accept-encoding': 'identity' })
 })
 
 t.test('a timeout does not count against an upstream that has responded in the meantime', async t => {

@@ -65,20 +65,6 @@ async function serveAll (slots: RequestSlot[], firstSlot: RequestSlot | undefine
   }
 }
 
-t.test('a free slot is acquired at once, and a released slot goes to the next in the queue', async t => {
-  const limiter = limiterOf(t, { maxConcurrent: 2 })
-  const first = limiter.tryAcquire(false)
-  t.ok(first)
-  t.equal(limiter.tryAcquire(false), undefined, 'the last slot is for probes')
-  t.ok(limiter.tryAcquire(true))
-  t.equal(limiter.tryAcquire(true), undefined, 'probes count against the limit too')
-  const queued = limiter.acquire(wish())
-  t.same([limiter.inFlight, limiter.queued], [2, 1])
-  first?.release()
-  t.ok(await queued)
-  t.same([limiter.inFlight, limiter.queued], [2, 0])
-})
-
 t.test('slots go to clients round-robin; probes go first, but never twice in a row', async t => {
   const limiter = limiterOf(t)
   const firstSlot = limiter.tryAcquire(false)
@@ -132,19 +118,6 @@ t.test('a queued request that times out or is cancelled leaves the queue and blo
   t.same(events.sort(), ['a1 AbortError', 'b1', 'own AbortError'])
 })
 
-t.test('at most requestsPerSecond requests are sent within any second', async t => {
-  const limiter = limiterOf(t, { maxConcurrent: 8, requestsPerSecond: 3 })
-  const sentAt: number[] = []
-  await Promise.all(Array.from({ length: 5 }, async () => {
-    const slot = limiter.tryAcquire(false) ?? await limiter.acquire(wish({ timeoutMs: 5000 }))
-    sentAt.push(performance.now())
-    slot.markSent()
-    slot.release()
-  }))
-  const [first = 0, , , fourth = 0, fifth = 0] = sentAt
-  t.ok(fourth - first >= 1000 && fifth - first < 1900, `${fourth - first} ms, ${fifth - first} ms`)
-})
-
 t.test('a slot that is not sent yet counts against the rate; a released unsent slot does not', async t => {
   const limiter = limiterOf(t, { maxConcurrent: 8, requestsPerSecond: 1 })
   const connecting = limiter.tryAcquire(false)
@@ -187,25 +160,6 @@ t.test('a wait that ends just as the rate recovers names the rate; with taken sl
   t.equal(limiter.exhaustedLimit, 'maxConcurrent')
 })
 
-t.test('a limiter is busy when half of it is used or a request waits, the caller\'s own excluded', async t => {
-  const limiter = limiterOf(t, { maxConcurrent: 4 })
-  t.notOk(limiter.isBusy())
-  const slots = [limiter.tryAcquire(false), limiter.tryAcquire(false)]
-  t.same([limiter.isBusy(), limiter.isBusy(1)], [true, false])
-  slots[0]?.release()
-  t.notOk(limiter.isBusy())
-  const paced = limiterOf(t, { maxConcurrent: 100, requestsPerSecond: 4 })
-  for (let nth = 0; nth < 2; nth++) paced.tryAcquire(false)?.markSent()
-  t.same([paced.isBusy(), paced.isBusy(1)], [true, false])
-  const full = limiterOf(t)
-  full.tryAcquire(false)
-  t.notOk(full.isBusy(1))
-  const queued = full.acquire(wish())
-  t.ok(full.isBusy(1))
-  full.close()
-  await t.rejects(queued, { message: /^no upstream slot/ }, 'a closed limiter grants no slots')
-})
-
 t.test('a removed upstream is idle once no request is in flight or queued, also for the rate', async t => {
   const clock = { ms: 0 }
   const limiter = limiterOf(t, { requestsPerSecond: 1, now: () => clock.ms })
@@ -236,15 +190,6 @@ function streamsOf (limiter: UpstreamLimiter, clientId: string, count: number, b
   }
   return slots.filter(Boolean).length
 }
-
-t.test('one slot stays free for probes, however many clients stream or wait', async t => {
-  const limiter = limiterOf(t, { maxConcurrent: 4 })
-  t.equal(streamsOf(limiter, 'a', 4), 3)
-  limiter.acquire(wish({ clientId: 'b' })).catch(() => {})
-  t.ok(limiter.tryAcquire(true))
-  t.same([limiter.inFlight, limiter.streams, limiter.queued], [4, 3, 1])
-  t.equal(limiter.tryAcquire(true), undefined, 'probes count against the limit too')
-})
 
 t.test('while others wait, the oldest streams of a client beyond its share are broken off', async t => {
   const cases: Array<[why: string, maxConcurrent: number, broken: string[]]> = [
