@@ -1,83 +1,48 @@
 import t from 'tap'
-import { ErrorResponse } from '../../src/api/error-response.js'
 import { loadTickMs, LoadShedder } from '../../src/http/load-shedder.js'
-
-/** Simulates an event loop with the delays that the test gives. */
-function loop (): { lag: LoadShedder, late: (...ms: number[]) => void, changes: boolean[], shed: () => number } {
-  let now = 0
-  let shed = 0
-  const changes: boolean[] = []
-  const lag = new LoadShedder({
-    now: () => now,
-    lateMs: 100,
-    onShed: () => {
-      shed++
-    },
-    onChange: isShedding => {
-      changes.push(isShedding)
-    }
-  })
-  lag.tick()
-  const late = (...ms: number[]): void => {
-    for (const by of ms) {
-      now += loadTickMs + by
-      lag.tick()
-    }
-  }
-  return { lag, late, changes, shed: () => shed }
-}
 
 const times = (count: number, ...ms: number[]): number[] => Array.from({ length: count }, () => ms).flat()
 
-t.test('after a second of event-loop delay misses get 503 with Retry-After, until it recovers', async t => {
-  const { lag, late, changes, shed } = loop()
-  late(...times(7, 100))
-  lag.rejectIfOverloaded()
-  t.notOk(lag.isShedding)
-  late(100)
-  t.ok(lag.isShedding)
-  try {
-    lag.rejectIfOverloaded()
-    t.fail('it is rejected')
-  } catch (error) {
-    t.ok(error instanceof ErrorResponse)
-    t.match(error, { status: 503, code: 'internal_error', rawHeaders: ['retry-after', '1'] })
-  }
-  t.equal(shed(), 1)
-  late(...times(7, 0))
-  t.ok(lag.isShedding)
-  late(0)
-  lag.rejectIfOverloaded()
-  t.same(changes, [true, false])
-})
-
-t.test('one long garbage collection sheds no load, nor does a delay in every other turn', async t => {
-  const { lag, late, changes } = loop()
-  late(5000, ...times(5, 0), 5000)
-  late(...times(100, 300, 0))
-  t.notOk(lag.isShedding)
-  t.same(changes, [])
-})
-
-t.test('at the threshold the load shedder does not flap', async t => {
-  const { late, changes } = loop()
-  late(...times(50, 70))
-  t.same(changes, [])
-  late(...times(8, 100), ...times(50, 70))
-  t.same(changes, [true])
-  late(...times(4, 0), ...times(4, 100), ...times(50, 70))
-  t.same(changes, [true])
+t.test('misses are shed after a second of delay and until a second without; bursts shed none', async t => {
+  const cases: Array<[why: string, delays: number[], changes: boolean[]]> = [
+    ['less than a second', times(7, 100), []],
+    ['a second', times(8, 100), [true]],
+    ['recovers within less than a second', [...times(8, 100), ...times(7, 0)], [true]],
+    ['recovers', [...times(8, 100), ...times(8, 0)], [true, false]],
+    ['two long garbage collections', [5000, ...times(5, 0), 5000], []],
+    ['every other turn', times(100, 300, 0), []],
+    ['below the threshold', times(50, 70), []],
+    ['no flapping at the threshold', [...times(8, 100), ...times(50, 70), ...times(4, 0), ...times(4, 100)], [true]]
+  ]
+  for (const [why, delays, expected] of cases) t.same(changesAfter(delays).changes, expected, why)
 })
 
 t.test('a reload can lower the delay that sheds load, or switch load shedding off', async t => {
-  const { lag, late, changes } = loop()
-  lag.setLateMs(null)
-  late(...times(50, 5000))
-  t.same(changes, [])
-  lag.setLateMs(20)
-  late(...times(8, 20))
-  t.same(changes, [true])
-  lag.setLateMs(null)
-  late(...times(8, 5000))
-  t.same(changes, [true, false])
+  const { shedder, late, changes } = changesAfter([])
+  for (const [lateMs, delays, expected] of [[null, 5000, []], [20, 20, [true]], [null, 5000, [true, false]]] as const) {
+    shedder.setLateMs(lateMs)
+    late(times(50, delays))
+    t.same(changes, expected)
+  }
 })
+
+/** Simulates an event loop with these delays. */
+function changesAfter (delays: readonly number[]) {
+  let now = 0
+  const changes: boolean[] = []
+  const shedder = new LoadShedder({
+    now: () => now,
+    lateMs: 100,
+    onShed: () => {},
+    onChange: isShedding => changes.push(isShedding)
+  })
+  shedder.tick()
+  const late = (all: readonly number[]): void => {
+    for (const by of all) {
+      now += loadTickMs + by
+      shedder.tick()
+    }
+  }
+  late(delays)
+  return { shedder, late, changes }
+}

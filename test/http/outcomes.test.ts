@@ -1,6 +1,5 @@
 import t, { type Test } from 'tap'
 import { type TestRequest } from '../support/client.js'
-import { sendRaw } from '../support/raw.js'
 import { type TestVarve, varveAt, varveAtSandbox } from '../support/varve.js'
 
 const modules = (version: number): string => `/v1/accounts/0x1/modules?limit=1&ledger_version=${version}`
@@ -68,15 +67,6 @@ t.test('header, access log and metric have the same outcome for varve\'s own res
   const clients = { required: true, keys: [{ name: 'shop', key: 'k-shop-51', requestsPerSecond: null }] }
   const closed = await varveAt(t, sandbox.url, { ...config, clients })
   await hasOneWord(t, closed, { target: modules(5000), status: 401, word: 'rejected' })
-})
-
-t.test('a request that is not HTTP is counted as rejected, like in its header', async t => {
-  const varve = await varveAt(t, 'http://127.0.0.1:9')
-  for (const [head, status] of [['FOO\r\n\r\n', 400], ['CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n', 405]] as const) {
-    const response = await sendRaw(varve.url, head)
-    t.match(response, new RegExp(`^HTTP/1\\.1 ${status} [^]*\\r\\nCache-Status: varve; detail=rejected\\r\\n`))
-    t.equal(await varve.metric(seriesOf('other', 'rejected', status)), 1)
-  }
 })
 
 t.test('a 304 counts as a hit, and a latest read as forwarded although it is stored', async t => {

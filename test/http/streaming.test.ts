@@ -184,26 +184,6 @@ t.test('a client that does not read slows the upstream down instead of filling m
   }
 })
 
-t.test('requests coalesced on a too large response each fetch on their own and get it whole', async t => {
-  for (
-    const target of [
-      modules,
-      latest,
-      '/v1/blocks/by_version/500',
-      '/v1/accounts/0x1/events/0x1::a::B/c?start=0&limit=2'
-    ]
-  ) {
-    const stub = await startStubUpstream(t, (_request, response) => {
-      begin(response, undefined).end(bodyOf(2 * mega))
-    })
-    const varve = await varveAt(t, stub.url, small)
-    const all = await Promise.all(Array.from({ length: 8 }, async () => await varve.get(target)))
-    t.ok(all.every(({ bytes }) => bytes.equals(bodyOf(2 * mega))), target)
-    t.notOk(all.some(({ headers }) => /collapsed/.test(String(headers[status]))), target)
-    t.equal(stub.requests.length, 8)
-  }
-})
-
 t.test('a client that leaves a streamed response cancels only its own fetch', async t => {
   for (const target of [modules, latest]) {
     const stub = await startUnfinishedUpstream(t, false)
