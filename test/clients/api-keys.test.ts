@@ -1,5 +1,5 @@
 import t from 'tap'
-import { readBearerToken, ApiKeys } from '../../src/clients/api-keys.js'
+import { ApiKeys } from '../../src/clients/api-keys.js'
 
 const keys = new ApiKeys([{ name: 'shop', key: 'k-shop' }, { name: 'wallet', key: 'k-wallet' }])
 
@@ -30,15 +30,4 @@ t.test('a client is identified by its exact key as bearer token or API key', asy
 
 t.test('client keys cannot be read back from memory', async t => {
   t.notMatch(JSON.stringify(keys), /k-shop|k-wallet/)
-})
-
-t.test('a bearer token is the text after its scheme, without surrounding blanks', async t => {
-  t.same(['Bearer a', 'BEARER  a ', 'Bearer', 'Bearer a b', 'Token a', undefined].map(readBearerToken), [
-    'a',
-    'a',
-    undefined,
-    'a b',
-    undefined,
-    undefined
-  ])
 })

@@ -1,5 +1,4 @@
 import t from 'tap'
-import { Metrics } from '../../src/metrics/metrics.js'
 import { type Counts, RecentCounts, MergedRecentCounts, type RecentSnapshot } from '../../src/metrics/recent-counts.js'
 import { outcomeNames } from '../../src/proxy/outcomes.js'
 
@@ -72,25 +71,6 @@ t.test('recent counts cover ten minutes, however long a process runs and however
   t.equal(recent.size, 1)
 })
 
-t.test('recent counts of several processes are merged by step, whenever each started', async t => {
-  const [one, two] = [counting(), counting()]
-  let ms = began
-  const all = new MergedRecentCounts(() => ms)
-  t.same(misses(all.snapshot), [0], 'no process has reported yet')
-  one.countResponses(1)
-  one.recent.tick()
-  one.clock.ms = ms = began + 10_000
-  one.countResponses(2)
-  two.clock.ms = began + 5000
-  two.countResponses(30)
-  all.update(one, one.recent.snapshot)
-  t.same(misses(all.snapshot), [1, 0, 2])
-  all.update(two, two.recent.snapshot)
-  t.same(misses(all.snapshot), [1, 30, 2], 'a late report counts in its own step')
-  all.update(two, two.recent.snapshot)
-  t.same(misses(all.snapshot), [1, 30, 2], 'each request counts once, however often it is reported')
-})
-
 t.test('after a clock jump a new process is merged with the others and hides none of their counts', async t => {
   for (const jumpMs of [3_600_000, 60_000, -60_000, -86_400_000]) {
     const [old, young] = [counting(), counting()]
@@ -135,17 +115,4 @@ t.test('counts of an ended process stay until they are ten minutes old', async t
   ms = began + 605_000
   t.same(misses(all.snapshot).slice(0, 3), [2, 0, 0])
   t.equal(misses(all.snapshot).length, 121)
-})
-
-t.test('recent counts equal the metrics, for any endpoint and status', async t => {
-  const metrics = new Metrics()
-  metrics.answered('info', 'hit_memory', 200, 0.1)
-  metrics.answered('other', 'rejected', 404, 0.1)
-  metrics.answered('block_by_version', 'unavailable', 503, 0.1, 'a client')
-  metrics.pruned('info', 'local', 5n)
-  metrics.pruned('info', 'cache', undefined)
-  t.same(metrics.counts, {
-    outcomes: { ...zero.outcomes, hit_memory: 1, rejected: 1, unavailable: 1 },
-    pruned: { cache: 1, local: 1, upstream: 0 }
-  })
 })

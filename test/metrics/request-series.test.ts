@@ -44,32 +44,3 @@ t.test(`a scrape equals prom-client's own (${seedTitle})`, async () => {
     200
   )
 })
-
-t.test('both metrics can be read as data too, to be summed over processes', async t => {
-  const registry = new Registry()
-  new RequestSeries(registry, { requests, seconds, bounds }).add('info', 'miss', 200, 0.005)
-  const metrics = await registry.getMetricsAsJSON()
-  t.match(metrics, [
-    {
-      name: 'requests_total',
-      type: 'counter',
-      aggregator: 'sum',
-      values: [{ value: 1, labels: { endpoint: 'info', outcome: 'miss', status: '200' } }]
-    },
-    {
-      name: 'request_seconds',
-      type: 'histogram',
-      aggregator: 'sum',
-      values: [{ metricName: 'request_seconds_bucket', value: 0 }, { value: 1 }, { value: 1 }, { value: 1 }, {
-        value: 0.005
-      }, { value: 1 }]
-    }
-  ])
-})
-
-t.test('resetting the registry resets both metrics', async t => {
-  const registry = new Registry()
-  new RequestSeries(registry, { requests, seconds, bounds }).add('info', 'miss', 200, 0.005)
-  registry.resetMetrics()
-  t.notMatch(await registry.metrics(), /info/)
-})
