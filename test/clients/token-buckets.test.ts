@@ -39,6 +39,17 @@ const refusing: TokenBuckets = {
   }
 }
 
+/** Creates the buckets of a worker, which count in a primary process. */
+function workerOf (primary: LocalBuckets): RemoteBuckets {
+  const worker: RemoteBuckets = new RemoteBuckets({
+    take: (id, subject, allowance) => {
+      setImmediate(() => worker.onTakeResult(id, primary.take(subject, allowance)))
+    },
+    refund: (subject, allowance) => setImmediate(() => primary.refund(subject, allowance))
+  }, refusing)
+  return worker
+}
+
 /** Checks the contract of every kind of buckets, on a clock that the test advances. */
 async function promises (t: Test, buckets: TokenBuckets, pass: (ms: number) => Promise<void>): Promise<void> {
   const take = async (subject = 'a'): Promise<number> => await buckets.take(subject, few)
@@ -72,20 +83,7 @@ async function givesBack (t: Test, buckets: TokenBuckets, subject = 'c'): Promis
 
 t.test('a refunded token is available again in local, worker and Redis buckets', async t => {
   await givesBack(t, new LocalBuckets(() => 5))
-  const primary = new LocalBuckets(() => 5)
-  const worker: RemoteBuckets = new RemoteBuckets({
-    take: (id, subject, allowance) => {
-      setImmediate(() => {
-        worker.onTakeResult(id, primary.take(subject, allowance))
-      })
-    },
-    refund: (subject, allowance) => {
-      setImmediate(() => {
-        primary.refund(subject, allowance)
-      })
-    }
-  }, refusing)
-  await givesBack(t, worker)
+  await givesBack(t, workerOf(new LocalBuckets(() => 5)))
   const redis = await startRedis(t)
   const alone = new LocalBuckets(() => 5)
   const { buckets } = await sharedAt(t, redis, alone)
@@ -93,9 +91,7 @@ t.test('a refunded token is available again in local, worker and Redis buckets',
   await redis.kill()
   await givesBack(t, {
     take: (...taken) => buckets.take(...taken),
-    refund: (...given) => {
-      alone.refund(...given)
-    }
+    refund: (...given) => alone.refund(...given)
   }, 'e')
   alone.take('d', rare)
   alone.take('d', rare)
@@ -208,17 +204,7 @@ t.test('an impossible result from Redis is ignored, so it neither opens nor clos
 t.test('workers count in the primary process, and locally while it does not respond', async t => {
   let nowMs = 0
   const first = new LocalBuckets(() => nowMs)
-  const workers = [0, 1].map(() => {
-    const worker: RemoteBuckets = new RemoteBuckets({
-      take: (id, subject, allowance) => {
-        setImmediate(() => {
-          worker.onTakeResult(id, first.take(subject, allowance))
-        })
-      },
-      refund: () => {}
-    }, refusing)
-    return worker
-  })
+  const workers = [workerOf(first), workerOf(first)]
   let nth = 0
   await promises(t, {
     take: async (subject, allowance) => await (workers[nth++ % 2] as RemoteBuckets).take(subject, allowance),

@@ -26,12 +26,8 @@ t.test('accessSample: 0 logs errors and slow responses only', async t => {
 })
 
 t.test('an access line has the upstream, the attempts until it responded, and the body\'s bytes', async t => {
-  const good = await startStubUpstream(t, (_request, response) => {
-    respondOk(response, '[{"a":1}]')
-  })
-  const bad = await startStubUpstream(t, (_request, response) => {
-    response.writeHead(500).end()
-  })
+  const good = await startStubUpstream(t, (_request, response) => respondOk(response, '[{"a":1}]'))
+  const bad = await startStubUpstream(t, (_request, response) => response.writeHead(500).end())
   const varve = await varveAt(t, bad.url, {
     log: { access: true },
     upstreams: configSchema.parse({ upstreams: [{ name: 'bad', url: bad.url }, { name: 'good', url: good.url }] })

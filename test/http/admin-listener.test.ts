@@ -25,9 +25,7 @@ t.test('a client that never ends its header or body receives 408 and is closed w
   const post = 'POST /purge HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer secret\r\nContent-Length: 9\r\n\r\n{'
   const began = performance.now()
   const slow = ['', 'GET /healthz HTTP/1.1\r\nHost: lo', post].map(sent => openRaw(t, url, sent))
-  await Promise.all(slow.map(async ({ closed }) => {
-    await closed
-  }))
+  await Promise.all(slow.map(async ({ closed }) => await closed))
   t.ok(performance.now() - began < 10_000)
   for (const { text } of slow) {
     t.match(
@@ -74,9 +72,7 @@ t.test('if all 64 connections wait for a response, the new one is closed and the
       await released.promise
       return { ready: true, level: 'green', degraded: [] }
     },
-    onFull: (...reported) => {
-      full.push(reported)
-    }
+    onFull: (...reported) => full.push(reported)
   })
   const clients = Array.from({ length: 64 }, () => openRaw(t, url, wire('/readyz')))
   await until(() => requestCount === 64, '64 requests wait')

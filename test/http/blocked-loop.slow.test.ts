@@ -40,16 +40,12 @@ function slowdown (): number {
 /** Returns the p95 of hits under a load in the best of some rounds, corrected for other work on the machine. */
 async function hitsMeanwhile (program: VarveProcess, load: () => Promise<unknown>): Promise<number> {
   const agent = new Agent({ keepAlive: true })
-  t.teardown(() => {
-    agent.destroy()
-  })
+  t.teardown(() => agent.destroy())
   let best = Infinity
   for (let round = 0; round < rounds && best > 20; round++) {
     const over = new AbortController()
     const before = slowdown()
-    const sending = load().finally(() => {
-      over.abort()
-    })
+    const sending = load().finally(() => over.abort())
     const tookMs: number[] = []
     while (!over.signal.aborted) {
       const began = performance.now()
@@ -69,9 +65,7 @@ const blanks = { authorization: `Bearer${' '.repeat(7500)}${'\u00a0'.repeat(7500
 t.test('hits take under 50 ms under 50 hostile Authorization headers a second, on either listener', async t => {
   const program = await startWarm({ clients: { required: false, keys: [{ name: 'shop', key: 'k-shop-51' }] } })
   const agent = new Agent({ keepAlive: true })
-  t.teardown(() => {
-    agent.destroy()
-  })
+  t.teardown(() => agent.destroy())
   const fiftyIn = async (base: string, target: string, options: TestRequest, status: number): Promise<void> => {
     const sent = []
     for (let nth = 0; nth < 50; nth++) {
@@ -82,9 +76,7 @@ t.test('hits take under 50 ms under 50 hostile Authorization headers a second, o
       if (got.status !== status) t.fail(`expected ${status}, got ${got.status}`)
     }
   }
-  const p95 = await hitsMeanwhile(program, async () => {
-    await fiftyIn(program.url, hot, {}, 200)
-  })
+  const p95 = await hitsMeanwhile(program, async () => await fiftyIn(program.url, hot, {}, 200))
   t.ok(p95 < 50, `public listener: ${p95} ms`)
   const adminP95 = await hitsMeanwhile(program, async () => {
     await fiftyIn(program.adminUrl, '/purge', { method: 'POST' }, 401)

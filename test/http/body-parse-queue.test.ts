@@ -5,9 +5,7 @@ import { BodyParseQueue } from '../../src/http/request-body.js'
 const response = (change: { destroyed?: boolean } = {}): ServerResponse =>
   ({ destroyed: false, ...change }) as ServerResponse
 const eventLoopTurn = async (): Promise<void> => {
-  await new Promise(resolve => {
-    setImmediate(resolve)
-  })
+  await new Promise(resolve => setImmediate(resolve))
 }
 
 t.test('large bodies are parsed in order, 256 KiB or one body per turn of the event loop', async t => {
@@ -22,9 +20,7 @@ t.test('large bodies are parsed in order, 256 KiB or one body per turn of the ev
       response()
     ], ['d', 20, response()]] as const
   ) {
-    queue.waitForTurn(kib * 1024, to).then(() => {
-      done.push(name)
-    }, t.fail)
+    queue.waitForTurn(kib * 1024, to).then(() => done.push(name), t.fail)
   }
   t.same(done, [], 'not in the turn in which they arrived')
   Object.assign(leaving, { destroyed: true })
@@ -37,9 +33,7 @@ t.test('large bodies are parsed in order, 256 KiB or one body per turn of the ev
 
 t.test('at most 64 MiB of bodies wait to be parsed; beyond, requests are rejected', async t => {
   const queue = new BodyParseQueue()
-  const pending = Array.from({ length: 64 }, async () => {
-    await queue.waitForTurn(1024 * 1024, response())
-  })
+  const pending = Array.from({ length: 64 }, async () => await queue.waitForTurn(1024 * 1024, response()))
   await t.rejects(queue.waitForTurn(20_000, response()), { message: /overloaded/ })
   await pending[0]
   await queue.waitForTurn(20_000, response())

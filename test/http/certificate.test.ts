@@ -9,7 +9,6 @@ import t, { type Test } from 'tap'
 import { cipherListOf } from '../../src/config/ciphers.js'
 import { Certificate, type TlsIdentity } from '../../src/http/certificate.js'
 import { certificate, certificateKey, encryptedKey, renewedCertificate, renewedKey } from '../support/certificate.js'
-import { until } from '../support/until.js'
 import { listening } from '../support/stub-upstream.js'
 
 const dayMs = 86_400_000
@@ -18,7 +17,7 @@ const first = new X509Certificate(certificate)
 const second = new X509Certificate(renewedCertificate)
 
 /** Certificate in files that a test can change, with a clock and checks that the test controls. */
-function inFiles (t: Test, cert = certificate, key = certificateKey, checkEveryMs = 3_600_000) {
+function inFiles (t: Test, cert = certificate, key = certificateKey) {
   const dir = t.testdir({ 'c.pem': cert, 'k.pem': key })
   const [certFile, keyFile] = [join(dir, 'c.pem'), join(dir, 'k.pem')]
   const log: Array<Record<string, unknown>> = []
@@ -30,12 +29,10 @@ function inFiles (t: Test, cert = certificate, key = certificateKey, checkEveryM
     policy,
     wallClockMs: () => clock.ms,
     log: pino({}, { write: line => log.push(JSON.parse(line)) }),
-    checkEveryMs
+    checkEveryMs: 3_600_000
   })
   served.watch(identity => reported.push(identity))
-  t.teardown(() => {
-    served.close()
-  })
+  t.teardown(() => served.close())
   return {
     served,
     log,
@@ -148,21 +145,6 @@ t.test('varve does not start with a key of another certificate or with an encryp
   })
 })
 
-t.test('checks run periodically, one at a time', async t => {
-  const { served, reported, write } = inFiles(t, certificate, certificateKey, 5)
-  write(renewedCertificate, renewedKey)
-  await until(() => reported.length > 0, 'the renewal is reported')
-  t.equal(reported.length, 1)
-  served.close()
-  // Waits for a check in flight, which would have read the old files.
-  await served.check()
-  write(certificate, certificateKey)
-  await Promise.all([served.check(), served.check(), served.check()])
-  t.equal(reported.length, 1, 'three concurrent checks are one')
-  await served.check()
-  t.equal(reported.length, 2)
-})
-
 /** Starts a listener whose certificate is mounted like a Kubernetes secret: behind a symbolic link. */
 async function listener (t: Test) {
   const dir = t.testdir({
@@ -178,15 +160,9 @@ async function listener (t: Test) {
     wallClockMs: () => Date.parse(second.validFrom) + dayMs,
     log: pino({ level: 'silent' })
   })
-  const server = createServer({ ...served.identity }, (_request, response) => {
-    response.end('ok')
-  })
-  served.watch(identity => {
-    server.setSecureContext(identity)
-  })
-  t.teardown(() => {
-    served.close()
-  })
+  const server = createServer({ ...served.identity }, (_request, response) => response.end('ok'))
+  served.watch(identity => server.setSecureContext(identity))
+  t.teardown(() => served.close())
   const port = Number(new URL(await listening(t, server)).port)
   return {
     served,
@@ -196,9 +172,7 @@ async function listener (t: Test) {
     },
     to: async (options: ConnectionOptions = {}): Promise<TLSSocket> => {
       const socket = connect({ host: '127.0.0.1', port, rejectUnauthorized: false, ...options })
-      t.teardown(() => {
-        socket.destroy()
-      })
+      t.teardown(() => socket.destroy())
       await Promise.race([
         once(socket, 'secureConnect'),
         once(socket, 'error').then(([error]) => {

@@ -318,9 +318,7 @@ t.test('a rejection never shows the position, whatever is rejected', async t => 
 
 t.test('an old rendering is served to a client whose limit does not allow fetching the new one', async t => {
   let release = 'aaaa'
-  const stub = await startStubUpstream(t, (_request, response) => {
-    respondOk(response, '[]')
-  }, (_request, response) => {
+  const stub = await startStubUpstream(t, (_request, response) => respondOk(response, '[]'), (_request, response) => {
     response.writeHead(200, { 'content-type': 'application/json', ...stamps() }).end(`{"git_hash":"${release}"}`)
   })
   const varve = await varveAt(t, stub.url, {

@@ -147,9 +147,7 @@ t.test('a connection that sends only blank lines is cut, though each line is act
   const varve = await varveAt(t, upstream.url)
   const client = clientOf(t, varve)
   await client.get(modules)
-  const drip = setInterval(() => {
-    client.socket.write('\r\n')
-  }, 50)
+  const drip = setInterval(() => client.socket.write('\r\n'), 50)
   await client.closed
   clearInterval(drip)
   t.equal(await varve.metric(cut('head')), 1)
@@ -163,9 +161,7 @@ t.test('plain HTTP or an aborted handshake on a TLS listener harms no other clie
     const socket = connect(Number(port), hostname).on('error', () => {}).resume()
     await once(socket, 'connect')
     if (text !== '') {
-      await new Promise(resolve => {
-        socket.write(text, resolve)
-      })
+      await new Promise(resolve => socket.write(text, resolve))
     }
     if (text.startsWith('GET')) await once(socket, 'close')
     else socket.destroy()

@@ -272,19 +272,12 @@ t.test('varve itself answers preflights: GET and POST on any path with any heade
   const paths = [
     modules,
     table,
-    stream,
-    '/v1/blocks/by_version/1',
-    '/v1/info',
-    '/v1/estimate_gas_price',
     '/v1',
-    '/v1/',
     '/v1/view',
     '/v1/transactions',
     '/v1/nowhere',
     '/v1/accounts/xyz/modules',
     '/v1/%2e%2e/x',
-    '/v2',
-    '/',
     '/?',
     '*',
     `/v1/${'x'.repeat(8000)}`,
@@ -459,8 +452,7 @@ t.test('nothing of a page\'s origin reaches an upstream', async t => {
 })
 
 t.test('a value that is not one origin is not echoed and adds no header to the response', async t => {
-  const stub = await startEmptyUpstream(t)
-  const varve = await varveAt(t, stub.url)
+  const varve = await varveAt(t, (await startEmptyUpstream(t)).url)
   const odd = [
     'Origin: https://a.example\r\nOrigin: https://b.example',
     'Origin:',

@@ -104,9 +104,7 @@ t.test('no known read sends trace headers upstream, whether missed, coalesced or
   const pending: Array<() => void> = []
   const stub = await startStubUpstream(t, (request, response) => {
     request.resume()
-    pending.push(() => {
-      respondOk(response, '[]')
-    })
+    pending.push(() => respondOk(response, '[]'))
   })
   const varve = await varveAt(t, stub.url, { log: { access: true } })
   const other = '1'.repeat(32)

@@ -26,7 +26,7 @@ const post = (more = '', body = lookup): string =>
   `POST /v1/tables/0xab/item?ledger_version=500 HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n${more}\r\n${body}`
 
 // Number of requests at the start of the next list that may be remembered.
-const repeatable = 15
+const repeatable = 18
 // Requests of most kinds that a varve meets.
 const requests = (etag: string): string[] => [
   ...bodySizes.map(bytes => get(targetOfSize(bytes))),
@@ -36,6 +36,9 @@ const requests = (etag: string): string[] => [
   get(small, 'If-None-Match: "other"\r\n'),
   get(small, `If-None-Match: ${etag}\r\nAccept-Encoding: gzip\r\n`, 'HEAD'),
   get(small, 'Origin: https://app.example\r\n'),
+  get(small, 'Range: bytes=0-3\r\n'),
+  get(small, 'If-Modified-Since: Sat, 21 Nov 2026 00:00:00 GMT\r\n'),
+  get(small, 'Cache-Control: no-cache\r\n'),
   get('/v1/estimate_gas_price'),
   post(),
   post('Origin: https://app.example\r\nIf-None-Match: *\r\n'),

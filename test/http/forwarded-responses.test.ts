@@ -55,9 +55,7 @@ t.test('a keep-alive connection that dies costs a read one retry; a possible wri
     socket.write(
       ['HTTP/1.1 200 OK', ...stampLines, 'content-type: application/json', 'content-length: 2', '', '[]'].join('\r\n')
     )
-    socket.once('data', () => {
-      socket.destroy()
-    })
+    socket.once('data', () => socket.destroy())
   })
   const varve = await varveAt(t, raw.url, { upstream: { maxConcurrent: 1 }, passThrough: 'all' })
   t.match(await varve.get('/v1/transactions', { method: 'POST', body: '{}' }), { status: 503 })
@@ -139,9 +137,7 @@ t.test('of a repeated single-value header the first is forwarded, and lists are 
     ...[['vary', 'Accept'], ['vary', 'Origin']],
     ...[['x-aptos-cursor', 'aa'], ...Object.entries(stamps())]
   ].flat()
-  const stub = await startStubUpstream(t, (_request, response) => {
-    response.writeHead(200, twice).end('hi')
-  })
+  const stub = await startStubUpstream(t, (_request, response) => response.writeHead(200, twice).end('hi'))
   const varve = await varveAt(t, stub.url)
   t.match(await varve.get(spec), {
     status: 200,
@@ -152,9 +148,7 @@ t.test('of a repeated single-value header the first is forwarded, and lists are 
 
 t.test('an odd or malformed upstream response harms neither varve nor the next client', async t => {
   let payload = ''
-  const raw = await startRawUpstream(t, socket => {
-    socket.end(Buffer.from(payload, 'latin1'))
-  })
+  const raw = await startRawUpstream(t, socket => socket.end(Buffer.from(payload, 'latin1')))
   const varve = await varveAt(t, raw.url, { chainId: 4, upstream: { timeoutMs: 500 } })
   const head = (first: string, ...lines: string[]): string => [first, ...stampLines, ...lines, '', ''].join('\r\n')
   const cases: [string, number][] = [
@@ -215,9 +209,7 @@ t.test('204 and 304 have no body, and an upstream\'s redirect is neither followe
   })
   const varve = await varveAt(t, stub.url)
   const agent = new Agent({ keepAlive: true, maxSockets: 1 })
-  t.teardown(() => {
-    agent.destroy()
-  })
+  t.teardown(() => agent.destroy())
   for (const code of [204, 205, 301, 302, 303, 304, 307, 308, 204, 304]) {
     const got = await sendRequest(varve.url, `/v1/x/${code}`, { agent })
     t.match(got, {

@@ -74,16 +74,12 @@ t.test('request bodies take bytes until they are answered, chunked ones by their
   let release = (): void => {}
   const stub = await startStubUpstream(t, (request, response) => {
     request.resume()
-    release = () => {
-      respondOk(response, '[]')
-    }
+    release = () => respondOk(response, '[]')
   })
   const varve = await varveAt(t, stub.url, { limits: { inFlightMb: 4 }, passThrough: 'all' })
   const inFlight = async (): Promise<number> => await varve.metric('varve_in_flight_bytes') ?? 0
   const warnings: string[] = []
-  const onWarning = ({ message }: Error): void => {
-    warnings.push(message)
-  }
+  const onWarning = ({ message }: Error): unknown => warnings.push(message)
   process.on('warning', onWarning)
   t.teardown(() => process.off('warning', onWarning))
   for (const headers of [{}, { 'transfer-encoding': 'chunked' }]) {

@@ -73,14 +73,20 @@ t.test('errors that clients get from any worker are part of the merged level', a
   })
 })
 
-t.test('the merged position is that of the worker with the highest version, compared as a number', async t => {
+t.test('memory adds up, the position is the highest, and Redis is down if it is for one worker', async t => {
   const merged = mergeStatuses([worker(1, 9), worker(2, 10), worker(3, undefined)], 3, false, recent)
   t.match(merged, {
     ready: true,
+    varve: { version: '0.1.0' },
     position: { version: '10' },
+    tiers: { memory: { entries: 6, bytes: 300, maxBytes: 3000 }, redis: { state: 'off' } },
     upstreams: [{ name: 'n', inFlight: 6, waiting: 6 }],
     workers: [{ pid: 1, version: '9' }, { pid: 2 }, { pid: 3, ready: false }]
   })
+  const redisOf = (...states: object[]): unknown =>
+    (mergeStatuses(states.map((redis, at) => worker(at, 9, [], redis)), 2, false, recent) as WorkerStatus).tiers.redis
+  const down = { state: 'down', reason: 'authentication failed' }
+  t.match([redisOf({ state: 'up' }, { state: 'up' }), redisOf({ state: 'up' }, down)], [{ state: 'up' }, down])
   t.equal('pid' in JSON.parse(JSON.stringify(merged)), false)
   t.match(mergeStatuses([], 2, false, recent), {
     ready: false,
@@ -101,14 +107,4 @@ t.test('the size of a folder that workers share counts once, and the disk is dow
     (mergeStatuses(statuses, 2, false, recent) as WorkerStatus).tiers.disk
   t.same(diskOf(sharing(1, 'up'), sharing(2, 'up')), { entries: 7, bytes: 100, maxBytes: 1000, state: 'up' })
   t.same(diskOf(sharing(1, 'up'), sharing(2, 'down')), { entries: 7, bytes: 100, maxBytes: 1000, state: 'down' })
-})
-
-t.test('memory use is summed over workers, and Redis is down if it is down for one of them', async t => {
-  const [off, up, down] = [{ state: 'off' }, { state: 'up' }, { state: 'down', reason: 'authentication failed' }]
-  for (const [one, other, merged] of [[off, off, off], [up, up, up], [up, down, down]] as const) {
-    t.match(mergeStatuses([worker(1, 9, [], one), worker(2, 10, [], other)], 2, false, recent), {
-      varve: { version: '0.1.0' },
-      tiers: { memory: { entries: 3, bytes: 200, maxBytes: 2000 }, redis: merged }
-    })
-  }
 })

@@ -194,9 +194,7 @@ t.test('the micro-cache serves only responses at the minimum version, and stores
 
 t.test('a read with a minimum version is not coalesced with reads without it or with another', async t => {
   const open: ServerResponse[] = []
-  const upstream = await startStubUpstream(t, (_request, response) => {
-    open.push(response)
-  })
+  const upstream = await startStubUpstream(t, (_request, response) => open.push(response))
   const varve = await varveAt(t, upstream.url)
   for (const target of [modules, `${events}?start=5&limit=5`]) {
     const pending = [varve.get(target), atLeast(varve, 900n, [target]), atLeast(varve, 901n, [target])]

@@ -34,9 +34,7 @@ async function warmProgram (
   beginning: StartOptions = {}
 ): Promise<{ program: VarveProcess, large: string }> {
   const sandbox = await startSandbox({ blockMs: 0, prunedBlocks: 0 })
-  t.teardown(async () => {
-    await sandbox.close()
-  })
+  t.teardown(async () => await sandbox.close())
   const program = await startVarveProcess(t, {
     listen: '127.0.0.1:0',
     admin: { listen: '127.0.0.1:0' },
@@ -92,17 +90,13 @@ t.test('of 5,500 clients slow senders are cut off in ten seconds, and slow reade
   const manners = slowBehaviours(large)
   const slow = await openConnections(t, program.url, slowCount)
   const began = performance.now()
-  slow.forEach((socket, at) => {
-    manners[at % manners.length]?.begin(socket)
-  })
+  slow.forEach((socket, at) => manners[at % manners.length]?.begin(socket))
   const drip = setInterval(() => {
     slow.forEach((socket, at) => {
       if (!socket.destroyed) manners[at % manners.length]?.continue(socket)
     })
   }, 500)
-  t.teardown(() => {
-    clearInterval(drip)
-  })
+  t.teardown(() => clearInterval(drip))
   const connections = async (): Promise<number> => sumOfSeries(await seriesOf(program), 'varve_connections')
   let most = 0
   const readers = slow.filter((_, at) => manners[at % manners.length]?.isSlowReader === true).length

@@ -17,9 +17,7 @@ t.test('unsent bytes may outlast the keep-alive timeout, which then closes the c
     bypassedConnectionOf(request.socket)?.began(request)
     response.end('parsed')
   })
-  installParserBypass(server, () => {
-    t.fail('this Node.js offers idle chunks')
-  })
+  installParserBypass(server, () => t.fail('this Node.js offers idle chunks'))
   server.on(idleChunkEvent, (connection: BypassedConnection) => {
     connection.isTaken = true
     connection.socket.write(Buffer.alloc(20e6))
@@ -28,9 +26,7 @@ t.test('unsent bytes may outlast the keep-alive timeout, which then closes the c
   socket.write(get)
   await once(socket, 'data')
   socket.pause().write(get)
-  await new Promise(resolve => {
-    setTimeout(resolve, 900)
-  })
+  await new Promise(resolve => setTimeout(resolve, 900))
   let bytes = 0
   socket.on('data', (chunk: Buffer) => {
     bytes += chunk.length

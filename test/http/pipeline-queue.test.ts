@@ -35,17 +35,13 @@ async function nodeWithOneHeldRead (t: Test): Promise<{ stub: StubUpstream, rele
       length += chunk.length
     }).once('end', () => {
       if (request.url?.includes('/modules') === true) {
-        released.promise.then(() => {
-          respondOk(response, '"released"')
-        }, () => {})
+        released.promise.then(() => respondOk(response, '"released"'), () => {})
       } else respondOk(response, `"${length}"`)
     })
   })
   return {
     stub,
-    release: () => {
-      released.resolve()
-    }
+    release: () => released.resolve()
   }
 }
 
@@ -116,11 +112,7 @@ t.test('pipelined requests are answered in order, each as if it were alone', asy
 for (const isSecure of [false, true]) {
   t.test(`bodies of pipelined requests are left unread until their turn${isSecure ? ', over TLS' : ''}`, async t => {
     const accepted: Socket[] = []
-    onListener(t, server => {
-      server.on('connection', socket => {
-        accepted.push(socket)
-      })
-    })
+    onListener(t, server => server.on('connection', socket => accepted.push(socket)))
     const { stub, release } = await nodeWithOneHeldRead(t)
     const varve = await varveAt(t, stub.url, { upstream: { timeoutMs: 60_000 }, ...(isSecure && tlsOf(t)) })
     const lengths = Array.from({ length: 5 }, (_, at) => 900 * 1024 + at)
@@ -165,9 +157,7 @@ t.test('a client that leaves while requests are queued is noticed once the curre
 })
 
 t.test('complete pipelined requests are answered before an incomplete one times out', async t => {
-  onListener(t, server => {
-    Object.assign(server, { requestTimeout: 300, headersTimeout: 300 })
-  })
+  onListener(t, server => Object.assign(server, { requestTimeout: 300, headersTimeout: 300 }))
   const { stub, release } = await nodeWithOneHeldRead(t)
   const varve = await varveAt(t, stub.url, { upstream: { timeoutMs: 60_000 } })
   const client = openRaw(t, varve.url, get(modules) + get('/v1/spec') + post(100).slice(0, -50))

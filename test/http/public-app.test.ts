@@ -107,8 +107,7 @@ t.test('bytes that are no HTTP request are rejected, and the connection is close
 })
 
 t.test('a request with more headers than are read is rejected, rather than dropping some silently', async t => {
-  const stub = await startEmptyUpstream(t)
-  const varve = await varveAt(t, stub.url)
+  const varve = await varveAt(t, (await startEmptyUpstream(t)).url)
   for (let round = 0; round < 3; round++) await varve.get(modules)
   const statusesOf = async (lines: number, last: string): Promise<number[]> =>
     statusesIn(
@@ -124,20 +123,15 @@ t.test('a request with more headers than are read is rejected, rather than dropp
 })
 
 t.test('an HTTP/1.0 client without a Host is served, and its connection closed', async t => {
-  const stub = await startEmptyUpstream(t)
-  const varve = await varveAt(t, stub.url)
+  const varve = await varveAt(t, (await startEmptyUpstream(t)).url)
   t.match(await sendRaw(varve.url, `GET ${modules} HTTP/1.0\r\n\r\n`), /^HTTP\/1\.1 200 OK[^]*\[\]$/)
 })
 
 t.test('bytes after an invalid request are not even read while a response is pending', async t => {
   const warnings: string[] = []
-  const warn = (warning: Error): void => {
-    warnings.push(warning.message)
-  }
+  const warn = (warning: Error): unknown => warnings.push(warning.message)
   process.on('warning', warn)
-  t.teardown(() => {
-    process.off('warning', warn)
-  })
+  t.teardown(() => process.off('warning', warn))
   const stub = await startHeldUpstream(t)
   const { next } = stub
   const varve = await varveAt(t, stub.url)
@@ -156,8 +150,7 @@ t.test('bytes after an invalid request are not even read while a response is pen
 })
 
 t.test('a client that disconnects within its body counts as rejected', async t => {
-  const stub = await startEmptyUpstream(t)
-  const varve = await varveAt(t, stub.url)
+  const varve = await varveAt(t, (await startEmptyUpstream(t)).url)
   const socket = await openDeaf(
     t,
     varve.url,
@@ -170,8 +163,7 @@ t.test('a client that disconnects within its body counts as rejected', async t =
 })
 
 t.test('a method that an endpoint lacks is rejected with the list of its methods', async t => {
-  const stub = await startEmptyUpstream(t)
-  const varve = await varveAt(t, stub.url)
+  const varve = await varveAt(t, (await startEmptyUpstream(t)).url)
   t.match(await varve.get(modules, { method: 'PUT' }), { status: 405, headers: { allow: 'GET, HEAD' } })
   t.match(await varve.get(table), { status: 405, headers: { allow: 'POST' } })
 })
@@ -263,9 +255,7 @@ t.test('access logs are written only if configured, and never contain credential
 
 t.test('the duration of a request includes its upstream fetch', async t => {
   const stub = await startStubUpstream(t, (_request, response) => {
-    setTimeout(() => {
-      respondOk(response, '[]')
-    }, 120)
+    setTimeout(() => respondOk(response, '[]'), 120)
   })
   const varve = await varveAt(t, stub.url, { log: { access: true } })
   await varve.get(modules)

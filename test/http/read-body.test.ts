@@ -15,9 +15,7 @@ t.test('a body may come in 16,384 chunks; one of more is rejected, and its conne
   const lengths: Array<string | undefined> = []
   const stub = await startStubUpstream(t, (request, response) => {
     lengths.push(request.headers['content-length'])
-    request.resume().on('end', () => {
-      respondOk(response, '[]')
-    })
+    request.resume().on('end', () => respondOk(response, '[]'))
   })
   const varve = await varveAt(t, stub.url, { passThrough: 'all' })
   const post = 'POST /v1/transactions'

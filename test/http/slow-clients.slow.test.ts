@@ -13,21 +13,15 @@ const together = (): { buffered: true } => ({ buffered: true })
 
 // Waits for the close only: a cut connection may emit an error, which would fail events.once.
 const closed = async (socket: Socket): Promise<void> =>
-  await new Promise(resolve => {
-    socket.once('close', () => {
-      resolve()
-    })
-  })
+  await new Promise(resolve => socket.once('close', () => resolve()))
 
 t.test('a client that stops inside its request head gets a 408', together(), async t => {
-  const stub = await startEmptyUpstream(t)
-  const varve = await varveAt(t, stub.url)
+  const varve = await varveAt(t, (await startEmptyUpstream(t)).url)
   t.same(statusesIn(await sendRaw(varve.url, 'GET /v1/info HTTP/1.1\r\nHost: x\r\nX: ')), [408])
 })
 
 t.test('slow senders are cut off over TLS too, also within the handshake', together(), async t => {
-  const stub = await startEmptyUpstream(t)
-  const varve = await varveAt(t, stub.url, tlsOf(t))
+  const varve = await varveAt(t, (await startEmptyUpstream(t)).url, tlsOf(t))
   const { hostname, port } = new URL(varve.url)
   const started = performance.now()
   const secure = (): Socket => connectTls({ host: hostname, port: Number(port), rejectUnauthorized: false })
@@ -53,8 +47,7 @@ t.test('slow senders are cut off over TLS too, also within the handshake', toget
 })
 
 t.test('a client that never closes its side is disconnected however it was slow', together(), async t => {
-  const stub = await startEmptyUpstream(t)
-  const varve = await varveAt(t, stub.url, { limits: { bodyKb: 1 } })
+  const varve = await varveAt(t, (await startEmptyUpstream(t)).url, { limits: { bodyKb: 1 } })
   const { hostname, port } = new URL(varve.url)
   const post = 'POST /v1/tables/0x1/item HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n'
   const manners = [
@@ -69,9 +62,7 @@ t.test('a client that never closes its side is disconnected however it was slow'
   for (const manner of manners) {
     const socket = connect({ port: Number(port), host: hostname, allowHalfOpen: true })
     socket.on('error', () => {}).resume()
-    t.teardown(() => {
-      socket.destroy()
-    })
+    t.teardown(() => socket.destroy())
     socket.write(manner)
   }
   await until(async () => await varve.metric('varve_connections') === manners.length, 'all connections are open', 1000)

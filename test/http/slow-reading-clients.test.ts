@@ -17,9 +17,7 @@ const get = (target: string): string => `GET ${target} HTTP/1.1\r\nHost: x\r\nCo
 t.test('clients that read 150 and 32 KB a second receive a large response whole', async t => {
   // Reads a hundred times as fast, since varve's seconds last 10 ms.
   accelerateClientTimeouts(t, 10)
-  const stub = await startStubUpstream(t, (_request, response) => {
-    respondOk(response, 'x'.repeat(7.25 * mega))
-  })
+  const stub = await startStubUpstream(t, (_request, response) => respondOk(response, 'x'.repeat(7.25 * mega)))
   const varve = await varveAt(t, stub.url)
   const read = async (rate: number): Promise<number> =>
     await readSlowly(await openDeaf(t, varve.url, get(modules)), rate * kilo)
@@ -30,9 +28,7 @@ t.test('clients that read 150 and 32 KB a second receive a large response whole'
 
 t.test('a client that reads nothing for 120 seconds is cut', async t => {
   accelerateClientTimeouts(t, 5)
-  const stub = await startStubUpstream(t, (_request, response) => {
-    respondOk(response, 'x'.repeat(7.25 * mega))
-  })
+  const stub = await startStubUpstream(t, (_request, response) => respondOk(response, 'x'.repeat(7.25 * mega)))
   const varve = await varveAt(t, stub.url)
   const socket = await openDeaf(t, varve.url, get(modules))
   await until(
@@ -47,9 +43,7 @@ t.test('if memory in flight is exceeded, the slowest client is cut and others re
   const bytes = 8 * mega
   const cuts: string[] = []
   const counts = {
-    cut: (reason: string) => {
-      cuts.push(reason)
-    },
+    cut: (reason: string) => cuts.push(reason),
     onFull: () => {}
   }
   // Slow readers may hold half of the budget.

@@ -15,17 +15,19 @@ const readiness = async ({ adminUrl }: TestVarve): Promise<{ status: number, bod
 /** Starts upstreams with these ledger times in seconds, which a test may change, and varve in front of them. */
 async function varveAtTimes (t: Test, seconds: readonly number[], maxLagSeconds = 60): Promise<TestVarve> {
   const upstreams = await Promise.all(seconds.map(async (_, at) => {
-    const { url } = await startStubUpstream(t, (_request, response) => {
-      respondOk(response, '[]')
-    }, (_request, response) => {
-      const time = seconds[at] ?? NaN
-      const headers = stamps({
-        'x-aptos-ledger-version': String(time),
-        'x-aptos-block-height': String(time - 5),
-        'x-aptos-ledger-timestampusec': String(time * 1e6)
-      })
-      response.writeHead(200, { 'content-type': 'application/json', ...headers }).end('{"git_hash":"aaaa"}')
-    })
+    const { url } = await startStubUpstream(
+      t,
+      (_request, response) => respondOk(response, '[]'),
+      (_request, response) => {
+        const time = seconds[at] ?? NaN
+        const headers = stamps({
+          'x-aptos-ledger-version': String(time),
+          'x-aptos-block-height': String(time - 5),
+          'x-aptos-ledger-timestampusec': String(time * 1e6)
+        })
+        response.writeHead(200, { 'content-type': 'application/json', ...headers }).end('{"git_hash":"aaaa"}')
+      }
+    )
     return { name: `n${at + 1}`, url, maxLagSeconds }
   }))
   return await varveAt(t, '', { upstreams: upstreams as never, head: { pollMs: 50 } })
@@ -86,9 +88,7 @@ t.test('/readyz and /status.json say when the head last moved', async t => {
 
 t.test('a chain reset, which pages at once, is amber', async t => {
   let [version, time] = [1000, 1000]
-  const front = await startStubUpstream(t, (_request, response) => {
-    respondOk(response, '[]')
-  }, (_request, response) => {
+  const front = await startStubUpstream(t, (_request, response) => respondOk(response, '[]'), (_request, response) => {
     const headers = stamps({
       'x-aptos-ledger-version': String(version),
       'x-aptos-ledger-timestampusec': String(time * 1e6)

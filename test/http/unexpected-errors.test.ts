@@ -16,8 +16,10 @@ const boom = (): never => {
   throw new TypeError('unforeseen failure')
 }
 
+type Change = (whole: ListenerContext, parts: ProxyContext) => ListenerContext
+
 /** Starts a public listener with one broken part; counts what it logs and reports. */
-async function broken (t: Test, change: (whole: ListenerContext, parts: ProxyContext) => ListenerContext) {
+async function broken (t: Test, change: Change) {
   const stub = await startEmptyUpstream(t)
   const { context } = contextAt(t, stub.url)
   const log: string[] = []
@@ -25,14 +27,10 @@ async function broken (t: Test, change: (whole: ListenerContext, parts: ProxyCon
   const app = publicApp(
     change(listenerContextOf(context, { metrics, log: pino({}, { write: line => log.push(line) }) }), context)
   )
-  t.teardown(async () => {
-    await app.close()
-  })
+  t.teardown(async () => await app.close())
   const url = await app.listen({ port: 0, host: '127.0.0.1' })
   const agent = new Agent({ keepAlive: true, maxSockets: 1 })
-  t.teardown(() => {
-    agent.destroy()
-  })
+  t.teardown(() => agent.destroy())
   const unforeseen = (): number => log.filter(line => /"level":50.*TypeError.*unforeseen failure/.test(line)).length
   return {
     url,
@@ -55,35 +53,21 @@ function throwing<T extends object> (whole: T, method: keyof T, isBroken = (): b
 }
 
 t.test('an error in any stage is a 500, a log line and a count, and the connection goes on', async t => {
-  const stages: [string, (whole: ListenerContext, parts: ProxyContext) => ListenerContext, string, TestRequest?][] = [
-    [
-      'an upstream is ranked',
-      (whole, parts) => ({ ...whole, proxy: { ...parts, resolveChain: async () => boom() } }),
-      modules
-    ],
-    [
-      'memory is looked up',
-      (whole, parts) => ({ ...whole, proxy: { ...parts, memory: throwing(parts.memory, 'get') } }),
-      modules
-    ],
-    [
-      'the response is stamped',
-      whole => ({ ...whole, responseBuilder: throwing(whole.responseBuilder, 'respond') }),
-      modules
-    ],
-    [
-      'a forwarded response is stamped',
-      whole => ({ ...whole, responseBuilder: throwing(whole.responseBuilder, 'respondForwarded') }),
-      '/v1/spec.json'
-    ],
-    [
-      'a request is forwarded',
-      (whole, parts) => ({
-        ...whole,
-        proxy: { ...parts, upstreamPool: throwing(parts.upstreamPool, 'forward') }
-      }),
-      '/v1/spec.json'
-    ],
+  const inProxy = (change: (parts: ProxyContext) => Partial<ProxyContext>): Change => (whole, parts) => ({
+    ...whole,
+    proxy: { ...parts, ...change(parts) }
+  })
+  const inBuilder = (method: keyof ListenerContext['responseBuilder']): Change => whole => ({
+    ...whole,
+    responseBuilder: throwing(whole.responseBuilder, method)
+  })
+  const spec = '/v1/spec.json'
+  const stages: Array<[stage: string, change: Change, target: string, options?: TestRequest]> = [
+    ['an upstream is ranked', inProxy(() => ({ resolveChain: async () => boom() })), modules],
+    ['memory is looked up', inProxy(({ memory }) => ({ memory: throwing(memory, 'get') })), modules],
+    ['the response is stamped', inBuilder('respond'), modules],
+    ['a forwarded response is stamped', inBuilder('respondForwarded'), spec],
+    ['a request is forwarded', inProxy(({ upstreamPool: at }) => ({ upstreamPool: throwing(at, 'forward') })), spec],
     ['a browser sends a preflight', whole => ({ ...whole, cors: throwing(whole.cors, 'preflight') }), modules, {
       method: 'OPTIONS',
       headers: { origin: 'http://a' }
@@ -145,9 +129,7 @@ t.test('an admin request that fails receives 500, and the log has the reason', a
       reportUnexpectedError({ log: pino({}, { write: line => log.push(line) }), metrics }, error)
     }
   })
-  t.teardown(async () => {
-    await app.close()
-  })
+  t.teardown(async () => await app.close())
   const url = await app.listen({ port: 0, host: '127.0.0.1' })
   t.match(await sendRequest(url, '/readyz'), { status: 500, body: /"internal_error"/ })
   t.match(await sendRequest(url, '/nowhere'), { status: 404 })

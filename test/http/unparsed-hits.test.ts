@@ -5,7 +5,6 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import t, { type Test } from 'tap'
-import { ParsedRequest } from '../../src/proxy/parsed-request.js'
 import { configSchema, type Config } from '../../src/config/schema.js'
 import { accelerateClientTimeouts } from '../support/accelerated-timeouts.js'
 import { respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
@@ -28,9 +27,7 @@ interface Client {
 async function clientOf (t: Test, { url }: Pick<TestVarve, 'url'>): Promise<Client> {
   const { hostname, port } = new URL(url)
   const socket = connect(Number(port), hostname).setNoDelay().on('error', () => {})
-  t.teardown(() => {
-    socket.destroy()
-  })
+  t.teardown(() => socket.destroy())
   await once(socket, 'connect')
   return {
     socket,
@@ -158,9 +155,7 @@ t.test('an open connection retains none of the requests that it has sent', async
 t.test('a known request waits for the response that is due before it', async t => {
   let answerMiss: (() => void) | undefined
   const stub = await startStubUpstream(t, ({ url }, response) => {
-    const answer = (): void => {
-      respondOk(response, JSON.stringify(url))
-    }
+    const answer = (): void => respondOk(response, JSON.stringify(url))
     if (url?.endsWith('600') === true) answerMiss = answer
     else answer()
   })
@@ -234,17 +229,6 @@ t.test('a known request of a purged read is fetched, and Node writes a body that
   }
 })
 
-t.test('a look-up that fails is left to the router', async t => {
-  const { client, parsed } = await start(t)
-  t.intercept(ParsedRequest.prototype, 'getMemo', {
-    value: () => {
-      throw new Error('broken')
-    }
-  })
-  t.match(await client.ask(), /200 OK\r\ncache-status: varve; hit; detail=memory/)
-  t.equal(parsed(), 1)
-})
-
 t.test('where Node lacks what the fast path needs, the log says it once and Node parses all', async t => {
   t.intercept(Socket.prototype, 'listeners', {
     value: function (this: Socket, event: string) {
@@ -299,9 +283,7 @@ t.test('known requests of a client that does not read wait in Node, and all are 
   }, 'a response does not fit')
   t.ok(parsed() < sent, `${sent} sent`)
   // Waits for longer than an idle connection may live.
-  await new Promise(resolve => {
-    setTimeout(resolve, 1000)
-  })
+  await new Promise(resolve => setTimeout(resolve, 1000))
   socket.write(get(modules, 'Connection: close\r\n'))
   let text = ''
   socket.on('data', (chunk: Buffer) => {

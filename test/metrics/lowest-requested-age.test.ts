@@ -2,7 +2,7 @@ import t, { type Test } from 'tap'
 import { publicApp } from '../../src/http/public-app.js'
 import { sendRequest, tableItemLookup } from '../support/client.js'
 import { contextAt, listenerContextOf } from '../support/proxy-context.js'
-import { respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
+import { respondOk, stamps, startEmptyUpstream, startStubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 import { type TestVarve, varveAt } from '../support/varve.js'
 
@@ -62,9 +62,7 @@ t.test('every accepted read of a version, hit or not, counts towards the oldest 
 
 t.test('the oldest version requested ignores reads from before a position is known', async t => {
   let isAwake = false
-  const stub = await startStubUpstream(t, (_request, response) => {
-    respondOk(response, '[]')
-  }, (_request, response) => {
+  const stub = await startStubUpstream(t, (_request, response) => respondOk(response, '[]'), (_request, response) => {
     if (isAwake) respondOk(response, '{}')
     else response.writeHead(500).end()
   })
@@ -87,15 +85,11 @@ t.test('after a chain reset, versions of the previous chain no longer count', as
 })
 
 t.test('a hot read counts again in each half of the period, although it is always a hit', async t => {
-  const stub = await startStubUpstream(t, (_request, response) => {
-    respondOk(response, '[]')
-  })
+  const stub = await startEmptyUpstream(t)
   const clock = { ms: 0 }
   const { context } = contextAt(t, stub.url, clock)
   const app = publicApp(listenerContextOf(context))
-  t.teardown(async () => {
-    await app.close()
-  })
+  t.teardown(async () => await app.close())
   const url = await app.listen({ port: 0, host: '127.0.0.1' })
   const lowestVersion = (): bigint | undefined =>
     context.tracker.position && context.lowestRequested.valueIn(context.tracker.position)

@@ -31,27 +31,16 @@ t.test('reads saved are hits and coalesced reads', async t => {
 })
 
 t.test('every duration histogram reaches from 50 us to 10 s in steps of at most 2.5 times', async t => {
-  const varve = await varveAt(t, 'http://127.0.0.1:9')
-  await varve.get('/v1')
-  const scraped = await scrape(varve.adminUrl)
-  const times = [...scraped].filter(([name, { type }]) => type === 'histogram' && /^varve_.*_seconds$/.test(name))
-  t.same(times.map(([name]) => name).sort(), [
+  const times = metricList.flatMap(({ type, name, bounds }) =>
+    type === 'histogram' && name.endsWith('_seconds') ? [{ name, bounds }] : []
+  )
+  t.same(times.map(({ name }) => name).sort(), [
     'varve_redis_duration_seconds',
     'varve_request_duration_seconds',
     'varve_upstream_request_duration_seconds'
   ])
-  for (const [name, { series }] of times) {
-    if (name === 'varve_redis_duration_seconds') continue
-    const bounds = [
-      ...new Set(series.flatMap(({ labels: { le } }) => le === undefined || le === '+Inf' ? [] : [Number(le)]))
-    ]
-    t.equal(bounds[0], 0.00005, name)
-    t.equal(bounds.at(-1), 10, name)
-    for (const [at, bound] of bounds.entries()) {
-      t.ok(at === 0 || bound / (bounds[at - 1] ?? 0) <= 2.5, `${name}: ${bound}`)
-    }
-  }
-  for (const { type, name, bounds } of metricList) {
-    if (type === 'histogram' && name.endsWith('_seconds')) t.same([bounds[0], bounds.at(-1)], [0.00005, 10], name)
+  for (const { name, bounds } of times) {
+    t.same([bounds[0], bounds.at(-1)], [0.00005, 10], name)
+    for (const [at, bound] of bounds.slice(1).entries()) t.ok(bound / (bounds[at] ?? 0) <= 2.5, `${name}: ${bound}`)
   }
 })

@@ -37,9 +37,7 @@ function respondWithHostileHeaders (request: IncomingMessage, response: ServerRe
     case 'hang':
       return
     case 'cut':
-      response.writeHead(200, { 'content-length': '10', ...stamps() }).write('abc', () => {
-        socket.destroy()
-      })
+      response.writeHead(200, { 'content-length': '10', ...stamps() }).write('abc', () => socket.destroy())
       return
     case 'garbage':
       socket.end('what is this\r\n\r\n')

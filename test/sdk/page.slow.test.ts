@@ -1,9 +1,9 @@
 import { type BrowserContext } from 'playwright-core'
 import t, { type Test } from 'tap'
-import { type Sandbox, startSandbox } from '#sandbox'
+import { type Sandbox } from '#sandbox'
 import { startChromium } from '../support/browser.js'
 import { callOf, readCalls, upstreamErrorCalls } from '../support/sdk/calls.js'
-import { chainFixtureOf, checkSameThroughVarve, readerInNode } from '../support/sdk/fresh-client.js'
+import { chainFixtureOf, checkSameThroughVarve } from '../support/sdk/fresh-client.js'
 import { pageWithSdk, readerInPage } from '../support/sdk/page.js'
 import { varveAtSandbox } from '../support/varve.js'
 
@@ -11,9 +11,7 @@ const browser = startChromium(t)
 
 async function contextOf (t: Test): Promise<BrowserContext> {
   const context = await (await browser).newContext()
-  t.teardown(async () => {
-    await context.close()
-  })
+  t.teardown(async () => await context.close())
   return context
 }
 
@@ -31,25 +29,6 @@ t.test('in a page of another origin the official client gets the same through va
   }
   await checkSameThroughVarve(t, sandbox, readCalls, 'value', readers)
   await checkSameThroughVarve(t, sandbox, upstreamErrorCalls, 'error', readers)
-})
-
-t.test('a page gets what a program in Node.js gets, except cursors, which the client cannot read', async t => {
-  const { sandbox, varve } = await varveAtSandbox(t)
-  const ground = chainFixtureOf(sandbox)
-  const inPage = await readerInPage(await contextOf(t), await pageWithSdk(t, [varve.url]), varve.url, ground)
-  const inNode = readerInNode(t, varve.url, ground)
-  for (const call of [...readCalls, ...upstreamErrorCalls]) {
-    const [page, node] = [await inPage.run(call), await inNode.run(call)]
-    if (call.showsCursor === true) {
-      t.match([page.result, node.result], [/"cursor":\{"undefined":true\}/, /"cursor":"[0-9a-f]+"/], call.title)
-    } else t.same(page, node, call.title)
-  }
-  const seen = await inPage.page.evaluate<string[]>(
-    `fetch(${
-      JSON.stringify(`${varve.url}/v1/accounts/0x1/modules?limit=3`)
-    }).then(({ headers }) => [headers.get('x-aptos-cursor'), headers.get('x-node-cursor')])`
-  )
-  t.match(seen, [/^[0-9a-f]+$/, /^[0-9a-f]+$/], 'varve exposes them to a page anyway')
 })
 
 t.test('the client\'s page sends its cookies; varve forwards none and sets none', async t => {
@@ -109,33 +88,4 @@ t.test('a page whose origin is not in cors.origins gets nothing; one that is lis
     return (await reader.run(callOf('table item'))).result
   }))
   t.match(results, [/^\{"value":/, /^\{"error":\{"name":"TypeError","message":"Failed to fetch"\}\}$/])
-})
-
-t.test('a page reads from a gateway\'s 410 through varve which archive to use, and uses it', async t => {
-  const { sandbox, varve } = await varveAtSandbox(t, {}, { pruned: { answerLocally: false } })
-  const archive = await startSandbox({ blockMs: 0, prunedBlocks: 0 })
-  t.teardown(async () => {
-    await archive.close()
-  })
-  const ground = chainFixtureOf(sandbox)
-  const body = {
-    error_code: 'version_pruned',
-    message: `Ledger version(${ground.prunedVersion}) has been pruned`,
-    hint: 'the archive has it',
-    oldest_ledger_version: String(sandbox.ledger.oldest.version),
-    archival_endpoint: `${archive.url}/v1`
-  }
-  sandbox.faults.add({ kind: 'body', match: 'block_by_version', body: JSON.stringify(body) })
-  const context = await contextOf(t)
-  const pageUrl = await pageWithSdk(t, [sandbox.url, varve.url, archive.url])
-  const call = callOf('block of a pruned version')
-  const [direct, through] = [
-    await readerInPage(context, pageUrl, sandbox.url, ground),
-    await readerInPage(context, pageUrl, varve.url, ground)
-  ]
-  const truth = await direct.run(call)
-  t.match(JSON.parse(truth.result), { error: { class: 'AptosApiError', status: 410, data: body } })
-  for (const times of ['first', 'second']) t.same(await through.run(call), truth, `the ${times} time`)
-  const there = await readerInPage(context, pageUrl, archive.url, ground)
-  t.match((await there.run(call)).result, /^\{"value":\{"block_height":/)
 })

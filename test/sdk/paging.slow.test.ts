@@ -93,9 +93,7 @@ for (const [listing, pagesOf] of Object.entries(listings)) {
   t.test(`${listing}: with pages.pinned all pages of a client are of one version as the chain grows`, async t => {
     const { sandbox, varve } = await varveAtSandbox(t, {}, { pages: { pinned: true } })
     const { version } = sandbox.ledger.head
-    const { items, cursors } = await walk(pagesOf(clientAt(t, varve.url), 2), () => {
-      sandbox.ledger.grow(150)
-    })
+    const { items, cursors } = await walk(pagesOf(clientAt(t, varve.url), 2), () => sandbox.ledger.grow(150))
     t.ok(cursors.length > 1)
     const { body } = await varve.get(`/v1/accounts/${cafe}/${listing}?ledger_version=${version}`)
     t.same(items, JSON.parse(body))
@@ -114,12 +112,4 @@ t.test('listings that the client collects from several pages are the same as fro
     t.same([truth.length, truth[3]], [5, truth[0]], 'the client leaves the cursor out')
     t.same(await clientAt(t, varve.url).getAccountModules({ accountAddress: '0x1', options: { limit: 5 } }), truth)
   }
-})
-
-t.test('listings that the client requests without a version are latest reads, as directly', async t => {
-  const { sandbox, varve } = await varveAtSandbox(t)
-  const [direct, through] = [clientAt(t, sandbox.url), clientAt(t, varve.url)]
-  const listing = { accountAddress: cafe, options: { ledgerVersion: sandbox.ledger.oldest.version } }
-  t.same(await through.getAccountModules(listing), await direct.getAccountModules(listing))
-  t.same(sandbox.requests.latest.map(({ url }) => url.split('?')[1]), ['limit=1000', 'limit=1000'])
 })

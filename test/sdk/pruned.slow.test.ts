@@ -17,9 +17,7 @@ async function archivedChain (
   change: Parameters<typeof varveAtSandbox>[2]
 ): Promise<Awaited<ReturnType<typeof varveAtSandbox>> & { archive: Sandbox, body: string }> {
   const archive = await startSandbox({ blockMs: 0 })
-  t.teardown(async () => {
-    await archive.close()
-  })
+  t.teardown(async () => await archive.close())
   const { sandbox, varve } = await varveAtSandbox(t, {}, change)
   sandbox.ledger.pruneTo(pruned)
   // Members of a gateway's 410 (docs/node-behaviour.md, "Pruning: 410").

@@ -8,7 +8,7 @@ import t, { type Test } from 'tap'
 import { configSchema } from '../../src/config/schema.js'
 import { certificate, certificateKey as key, certificateUntil } from '../support/certificate.js'
 import { sendRequest } from '../support/client.js'
-import { respondOk, respondToIndex, stamps, startStubUpstream } from '../support/stub-upstream.js'
+import { respondOk, respondToIndex, stamps, startEmptyUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 import { type TestVarve, varveAt } from '../support/varve.js'
 
@@ -54,9 +54,7 @@ async function degradedAt ({ adminUrl }: TestVarve): Promise<string> {
 
 t.test('an upstream with a bad certificate gets no request, and its reason is on the page', async t => {
   const caFile = join(t.testdir({ 'ca.pem': `${certificate}\n${expired}` }), 'ca.pem')
-  const plain = await startStubUpstream(t, (_request, response) => {
-    respondOk(response, '[]')
-  })
+  const plain = await startEmptyUpstream(t)
   const cases: Array<[what: string, options: SecureContextOptions, host: string, caFile: string | null, code: string]> =
     [
       ['no CA vouches for it', { cert: certificate, key }, '127.0.0.1', null, 'DEPTH_ZERO_SELF_SIGNED_CERT'],

@@ -15,9 +15,7 @@ const free = { listen: '127.0.0.1:0', admin: { listen: '127.0.0.1:0', token } }
 
 async function startNode (t: Test, options: SandboxOptions = {}): Promise<Sandbox> {
   const node = await startSandbox({ blockMs: 0, ...options })
-  t.teardown(async () => {
-    await node.close()
-  })
+  t.teardown(async () => await node.close())
   return node
 }
 

@@ -24,9 +24,7 @@ function inHand (timeoutMs = 100) {
       await new Promise((resolve, reject) => {
         queries.push({
           resolve,
-          fail: code => {
-            reject(Object.assign(new Error(code), { code }))
-          }
+          fail: code => reject(Object.assign(new Error(code), { code }))
         })
       })
   })
@@ -35,7 +33,13 @@ function inHand (timeoutMs = 100) {
       addresses => addresses.map(({ address }) => address).join(),
       (error: DnsError) => error.code
     )
-  return { clock, queries, reported, cache, found }
+  /** Resolves the name for the first time. */
+  const known = async (): Promise<void> => {
+    const first = found()
+    queries[0]?.resolve(at('10.0.0.1'))
+    await first
+  }
+  return { clock, queries, reported, cache, found, known }
 }
 
 t.test('concurrent look-ups of a name share one query, and its result is cached for a second', async t => {
@@ -66,10 +70,8 @@ t.test('addresses rotate within their family, and the family that the system put
 })
 
 t.test('a failing resolver leaves the last addresses valid for a day and is queried each time', async t => {
-  const { clock, queries, found } = inHand()
-  const first = found()
-  queries[0]?.resolve(at('10.0.0.1'))
-  await first
+  const { clock, queries, found, known } = inHand()
+  await known()
   for (const [nth, code] of ['EAI_AGAIN', 'EAI_FAIL'].entries()) {
     clock.ms = 86_399_000 + nth
     const stale = found()
@@ -83,10 +85,8 @@ t.test('a failing resolver leaves the last addresses valid for a day and is quer
 })
 
 t.test('a result that the name does not exist removes its cached addresses', async t => {
-  const { clock, queries, found } = inHand()
-  const first = found()
-  queries[0]?.resolve(at('10.0.0.1'))
-  await first
+  const { clock, queries, found, known } = inHand()
+  await known()
   for (
     const respond of [
       (one?: Query) => one?.fail('ENOTFOUND'),
@@ -105,10 +105,8 @@ t.test('a result that the name does not exist removes its cached addresses', asy
 })
 
 t.test('cached addresses are used once a query hangs for a fifth of the timeout; it still counts', async t => {
-  const { clock, queries, found } = inHand(100)
-  const first = found()
-  queries[0]?.resolve(at('10.0.0.1'))
-  await first
+  const { clock, queries, found, known } = inHand(100)
+  await known()
   clock.ms = 5000
   t.equal(await found(), '10.0.0.1')
   clock.ms = 9000

@@ -38,9 +38,7 @@ async function listens (
   await once(server, 'listening')
   t.teardown(async () => {
     server.closeAllConnections()
-    await new Promise(resolve => {
-      server.close(resolve)
-    })
+    await new Promise(resolve => server.close(resolve))
   })
   return {
     port: (server.address() as AddressInfo).port,

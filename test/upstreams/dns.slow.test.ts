@@ -69,14 +69,10 @@ async function program (
 for (const workers of [1, 2]) {
   t.test(`${workers === 1 ? 'one process' : 'a worker pool'} starts before DNS, and reads from upstreams that resolve${workers === 1 ? '' : ' or move'}`, async t => {
     const upstream = await startSandbox({ blockMs: 0, prunedBlocks: 0 })
-    t.teardown(async () => {
-      await upstream.close()
-    })
+    t.teardown(async () => await upstream.close())
     const { port } = new URL(upstream.url)
     const moved = await startSandbox({ blockMs: 0, prunedBlocks: 0, host: '127.0.0.2', port: Number(port) })
-    t.teardown(async () => {
-      await moved.close()
-    })
+    t.teardown(async () => await moved.close())
     const config =
       `workers: ${workers}\nhead: { pollMs: 200 }\naudit: { share: 0 }\nupstreams:\n  - { name: one, url: ` +
       `"http://one.example:${port}", timeoutMs: 5000 }\n  - { name: two, url: "http://two.example:${port}", ` +

@@ -40,66 +40,40 @@ async function polled (t: Test, index: RequestListener, requests?: string[]) {
     pollMs: 10,
     now: () => now.ms,
     onPolled: state => states.push(state),
-    onRelease: release => {
-      upstream.setRelease(release)
-    }
+    onRelease: release => upstream.setRelease(release)
   })
-  t.teardown(async () => {
-    poll.stop()
-  })
+  t.teardown(async () => poll.stop())
   return { poll, states, tracker, upstream, now }
 }
 
-t.test('a failed poll, or one without a position, is reported as unanswered', async t => {
-  const indexes: RequestListener[] = [
-    (_request, response) => response.destroy(),
-    (_request, response) => response.writeHead(200).end('{}')
+t.test('a poll asks for the gas estimate only where a working index has no position', async t => {
+  const index = (status: number): RequestListener => (_request, response) => {
+    response.writeHead(status).end('{"git_hash":"aaaa"}')
+  }
+  const gas = '/v1/estimate_gas_price'
+  const cases: Array<[why: string, index: RequestListener, outcome: PollOutcome, asked: string[], release?: string]> = [
+    ['no response', (_request, response) => response.destroy(), 'unanswered', []],
+    ['a release', index(200), 'answered', [gas], 'aaaa'],
+    ['a closed index', index(403), 'answered', [gas]],
+    ['a busy one', index(429), 'unanswered', []],
+    ['a failing one', index(500), 'unanswered', []],
+    ['an overloaded one', index(503), 'unanswered', []]
   ]
-  for (const index of indexes) {
-    const { poll, states } = await polled(t, index)
-    await poll.poll()
-    t.same(states, ['unanswered'])
-  }
-})
-
-t.test('without a position in the index, a poll learns the position from the gas estimate', async t => {
-  for (const [status, release] of [[200, 'aaaa'], [403, undefined]] as const) {
+  for (const [why, respond, outcome, asked, release] of cases) {
     const requests: string[] = []
-    const { poll, states, tracker, upstream } = await polled(
-      t,
-      (_request, response) => {
-        response.writeHead(status).end('{"git_hash":"aaaa"}')
-      },
-      requests
-    )
+    const { poll, states, tracker, upstream } = await polled(t, respond, requests)
     await poll.poll()
-    t.same(states, ['answered'])
-    t.equal(tracker.position?.head.version, 1000n)
-    t.equal(upstream.release, release)
-    t.same(requests, ['/v1/estimate_gas_price'])
+    t.same([states, requests, upstream.release], [[outcome], asked, release], why)
+    t.equal(tracker.position?.head.version, outcome === 'answered' ? 1000n : undefined, why)
   }
-})
-
-t.test('an upstream that returns 429 or 5xx gets no second poll request for the gas estimate', async t => {
-  for (const status of [429, 500, 503]) {
-    const requests: string[] = []
-    const { poll, states } = await polled(
-      t,
-      (_request, response) => {
-        response.writeHead(status).end()
-      },
-      requests
-    )
-    await poll.poll()
-    t.same([states, requests], [['unanswered'], []])
-  }
+  const { poll, states } = await polled(t, index(200))
+  await poll.poll()
+  t.same(states, ['unanswered'], 'no endpoint has a position')
 })
 
 t.test('a poll aborted by shutdown reports nothing about the upstream', async t => {
   const arrived = new Deferred<void>()
-  const { poll, states, upstream } = await polled(t, () => {
-    arrived.resolve()
-  })
+  const { poll, states, upstream } = await polled(t, () => arrived.resolve())
   const polling = poll.poll()
   await arrived.promise
   poll.stop()
@@ -140,9 +114,7 @@ t.test('the head is polled when the position is old, and not while traffic updat
     arrived()
   })
   await poll.start()
-  await new Promise(resolve => {
-    setTimeout(resolve, 50)
-  })
+  await new Promise(resolve => setTimeout(resolve, 50))
   t.equal(requestCount, 1, 'five timer intervals passed, but the position is not old')
   const again = new Promise<void>(resolve => {
     arrived = resolve
@@ -173,9 +145,7 @@ t.test('a hanging upstream is polled again, with at most 8 polls in flight, and 
   const states: PollOutcome[] = []
   const hanging: Array<(error: Error | undefined) => void> = []
   const fetch = async (): Promise<UpstreamResponse> => {
-    const failure = await new Promise<Error | undefined>(resolve => {
-      hanging.push(resolve)
-    })
+    const failure = await new Promise<Error | undefined>(resolve => hanging.push(resolve))
     if (failure !== undefined) throw failure
     return {
       status: 200,

@@ -89,9 +89,7 @@ t.test('an https upstream is reached through a tunnel, and its certificate is ch
       proxy: true,
       now: () => performance.now()
     }, { fetched: () => {} })
-    t.teardown(async () => {
-      await client.close()
-    })
+    t.teardown(async () => await client.close())
     const request = { endpoint: 'info', method: 'GET', target: '/v1/info', headers: {}, body: undefined }
     return (await client.fetch({ ...request, isIdempotent: true, clientId: undefined })).status
   }

@@ -116,9 +116,7 @@ t.test('of flawed responses the one that says most about the read is used', asyn
 
 t.test('a backup gets reads only while the first choice cannot answer', async t => {
   const [main, backup] = [await startSandbox({ blockMs: 0 }), await startSandbox({ blockMs: 0 })]
-  t.teardown(async () => {
-    await Promise.all([main.close(), backup.close()])
-  })
+  t.teardown(async () => await Promise.all([main.close(), backup.close()]))
   const { upstreams } = configSchema.parse({
     upstreams: [{ name: 'backup', url: backup.url, priority: 1 }, { name: 'main', url: main.url }]
   })

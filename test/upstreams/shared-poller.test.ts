@@ -11,21 +11,21 @@ async function shared (
   index: RequestListener
 ): Promise<{ polls: SharedPoller, notified: string[], now: { ms: number }, requestCount: () => number }> {
   let requestCount = 0
-  const upstream = await startStubUpstream(t, (_request, response) => {
-    response.writeHead(404).end()
-  }, (request, response) => {
-    requestCount++
-    index(request, response)
-  })
+  const upstream = await startStubUpstream(
+    t,
+    (_request, response) => response.writeHead(404).end(),
+    (request, response) => {
+      requestCount++
+      index(request, response)
+    }
+  )
   const now = { ms: 0 }
   const notified: string[] = []
   const upstreams = [upstreamClientAt(t, upstream.url, { timeoutMs: 300, maxConcurrent: 20, now: () => now.ms })]
   const polls = new SharedPoller(upstreams, () => now.ms, (name, target, polled) => {
     notified.push(`${name} ${target} ${'failure' in polled ? polled.failure : polled.status}`)
   })
-  t.teardown(async () => {
-    await polls.close()
-  })
+  t.teardown(async () => await polls.close())
   return { polls, notified, now, requestCount: () => requestCount }
 }
 
@@ -49,9 +49,7 @@ t.test('callers share a poll in flight or just finished; later callers poll agai
 t.test('a hanging upstream is polled again a few times at most, and a late result is dropped', async t => {
   const withheld: Array<() => void> = []
   const { polls, notified, now, requestCount } = await shared(t, (request, response) => {
-    withheld.push(() => {
-      respondToIndex(request, response)
-    })
+    withheld.push(() => respondToIndex(request, response))
   })
   for (let nth = 0; nth < 10; nth++) {
     polls.poll('n', '/v1', 5000)
@@ -66,9 +64,7 @@ t.test('a hanging upstream is polled again a few times at most, and a late resul
 })
 
 t.test('an upstream that does not respond is reported with the reason', async t => {
-  const { polls, notified } = await shared(t, (_request, response) => {
-    response.destroy()
-  })
+  const { polls, notified } = await shared(t, (_request, response) => response.destroy())
   polls.poll('n', '/v1', 300)
   await until(() => notified.length === 1, '1 notification arrived')
   t.match(notified, [/^n \/v1 truncated$/])

@@ -16,9 +16,7 @@ async function slowStreams (t: Test, url: string, count: number, localAddress: s
   const { hostname, port } = new URL(url)
   return await Promise.all(Array.from({ length: count }, async (_, nth) => {
     const socket = connect({ host: hostname, port: Number(port), localAddress }).on('error', () => {}).pause()
-    t.teardown(() => {
-      socket.destroy()
-    })
+    t.teardown(() => socket.destroy())
     await once(socket, 'connect')
     socket.write(`GET ${large(nth)} HTTP/1.1\r\nHost: x\r\n\r\n`)
     return socket

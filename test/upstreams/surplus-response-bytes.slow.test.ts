@@ -10,9 +10,7 @@ const poison = (kind: ReadKind): string => answerTo(readOf(kind, 66_666)).bytes
 const oneSlot = { upstream: { maxConcurrent: 1, timeoutMs: 5000 } }
 
 for (const { promise, lies } of liesTried('with surplus')) {
-  t.test(promise, async t => {
-    await tryLies(t, lies, 4)
-  })
+  t.test(promise, async t => await tryLies(t, lies, 4))
 
   t.test('bytes on an idle upstream connection are discarded, and the connection closes', async t => {
     const stage = await startDeceived(t, oneSlot)

@@ -14,9 +14,7 @@ function limiterOf (t: Test, change: Partial<UpstreamLimiterOptions> = {}): Upst
     now: () => performance.now(),
     ...change
   })
-  t.teardown(() => {
-    limiter.close()
-  })
+  t.teardown(() => limiter.close())
   return limiter
 }
 
@@ -43,18 +41,14 @@ function line (
           events.push(name)
           slots.push(slot)
         },
-        error => {
-          events.push(`${name} ${error instanceof NoSlotError ? 'rejected' : String(error.name)}`)
-        }
+        error => events.push(`${name} ${error instanceof NoSlotError ? 'rejected' : String(error.name)}`)
       )
     }
   }
 }
 
 const eventLoopTurn = async (): Promise<void> => {
-  await new Promise(resolve => {
-    setImmediate(resolve)
-  })
+  await new Promise(resolve => setImmediate(resolve))
 }
 
 /** Releases each slot once it is granted, until the queue is empty. */
@@ -101,21 +95,6 @@ t.test('a full queue rejects at once; a client with fewer queued requests displa
   events.length = 0
   await serveAll(slots, firstSlot)
   t.equal(events.length, 27)
-})
-
-t.test('a queued request that times out or is cancelled leaves the queue and blocks no other', async t => {
-  const limiter = limiterOf(t)
-  const firstSlot = limiter.tryAcquire(false)
-  await t.rejects(limiter.acquire(wish({ timeoutMs: 5 })), { message: 'no upstream slot within maxConcurrent' })
-  const { enqueue, slots, events } = line(limiter)
-  const leaving = new AbortController()
-  enqueue('a1', { signal: leaving.signal })
-  enqueue('own', { signal: leaving.signal, isProbe: true })
-  enqueue('b1')
-  leaving.abort()
-  t.equal(limiter.queued, 1)
-  await serveAll(slots, firstSlot)
-  t.same(events.sort(), ['a1 AbortError', 'b1', 'own AbortError'])
 })
 
 t.test('a slot that is not sent yet counts against the rate; a released unsent slot does not', async t => {

@@ -86,9 +86,7 @@ async function startBlockedUpstream (t: Test, respondsInMs?: number): Promise<Bl
       while (
         await Promise.race([
           over,
-          new Promise(resolve => {
-            setImmediate(resolve)
-          })
+          new Promise(resolve => setImmediate(resolve))
         ]) !== 'over'
       ) if (pending.length > 0) await next()
     }

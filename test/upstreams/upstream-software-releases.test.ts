@@ -1,96 +1,62 @@
 import t from 'tap'
 import { UpstreamSoftwareReleases } from '../../src/upstreams/upstream-software-releases.js'
 
-function releasesAt (
-  isUp: (upstream: string) => boolean = () => true
-): { releases: UpstreamSoftwareReleases, now: { s: number } } {
-  const now = { s: 0 }
-  return { releases: new UpstreamSoftwareReleases(() => now.s * 1000, isUp), now }
+/** A second, the release that a poll sees then, and the upstream that was polled. */
+type Poll = readonly [second: number, release: string, upstream?: string]
+
+/** Returns releases after these polls. */
+function releasesAfter (polls: readonly Poll[], isUp: (upstream: string) => boolean = () => true) {
+  let now = 0
+  const releases = new UpstreamSoftwareReleases(() => now * 1000, isUp)
+  for (const [second, ...seen] of polls) {
+    now = second
+    releases.record(...seen)
+  }
+  return releases
 }
 
-t.test('while no own release is known, no release is retired, whatever other replicas report', async t => {
-  const { releases } = releasesAt()
-  t.equal(releases.isRetiredRelease('a'), false)
-  releases.replacePeerReleases(['b'])
-  t.equal(releases.isRetiredRelease('a'), false)
-  t.same(releases.own, [])
-})
+/** Returns which of two releases are retired. */
+const retiredOf = (releases: UpstreamSoftwareReleases): string =>
+  ['a', 'b'].filter(release => releases.isRetiredRelease(release)).join()
 
-t.test('a release that the own upstream has left is retired, unless another replica reports it', async t => {
-  const { releases, now } = releasesAt()
-  releases.record('a')
-  releases.replacePeerReleases(['a'])
-  now.s = 15
-  releases.record('b')
-  t.same(releases.own, ['b'])
-  t.equal(releases.isRetiredRelease('a'), false)
-  t.equal(releases.isRetiredRelease('b'), false)
-  releases.replacePeerReleases(['b'])
-  t.equal(releases.isRetiredRelease('a'), true)
-  t.equal(releases.isRetiredRelease('b'), false)
-  releases.replacePeerReleases([])
-  t.equal(releases.isRetiredRelease('b'), false, 'the last release of the own upstream is never retired')
-})
-
-t.test('two releases that alternate behind one address are both live while both are seen', async t => {
-  const { releases, now } = releasesAt()
-  releases.record('a')
-  now.s = 15
-  releases.record('b')
-  t.equal(releases.isRetiredRelease('a'), true, 'as far as is known yet')
-  for (const release of ['a', 'b', 'b', 'a', 'a', 'b', 'b', 'b']) {
-    now.s += 15
-    releases.record(release)
-    t.same([releases.isRetiredRelease('a'), releases.isRetiredRelease('b')], [false, false], String(now.s))
-    t.same([...releases.own].sort(), ['a', 'b'])
+t.test('a release is retired once no upstream that is up has it, and never the last one', async t => {
+  const alternating = ['a', 'b', 'a', 'b', 'b', 'a', 'a', 'b', 'b', 'b'].map((release, at): Poll => [15 * at, release])
+  const later = [150, 165, 180].map((second): Poll => [second, 'b'])
+  const cases: Array<[why: string, polls: Poll[], own: string, retired: string, down?: string]> = [
+    ['no own release is known', [], '', ''],
+    ['as far as is known yet', alternating.slice(0, 2), 'b', 'a'],
+    ['two alternate behind one address', alternating.slice(0, 3), 'a,b', ''],
+    ['also when one is not seen for some polls', alternating, 'a,b', ''],
+    ['the old one was last seen a minute ago', [...alternating, ...later], 'b', 'a'],
+    ['a rollback after more than a minute', [[0, 'a'], [30, 'b'], [75, 'b'], [75, 'a']], 'a', 'b'],
+    ['each upstream has its own', [[0, 'a', 'n1'], [0, 'b', 'n2']], 'a,b', ''],
+    ['one that is down has none', [[0, 'a', 'n1'], [0, 'b', 'n2']], 'b', 'a', 'n1'],
+    ['both have the new one', [[0, 'a', 'n1'], [0, 'b', 'n2'], [15, 'b', 'n1']], 'b', 'a'],
+    ['none is up', [[0, 'b', 'n1']], '', '', 'n1']
+  ]
+  for (const [why, polls, own, retired, down] of cases) {
+    const releases = releasesAfter(polls, upstream => upstream !== down)
+    t.same([[...releases.own].sort().join(), retiredOf(releases)], [own, retired], why)
   }
-  for (let polls = 0; polls < 3; polls++) {
-    now.s += 15
-    releases.record('b')
-  }
-  t.equal(releases.isRetiredRelease('a'), true, 'the old release was last seen a minute ago')
-  t.same(releases.own, ['b'])
 })
 
-t.test('a release seen again after more than a minute is a rollback, and the other is retired', async t => {
-  const { releases, now } = releasesAt()
-  releases.record('a')
-  now.s = 30
-  releases.record('b')
-  now.s = 75
-  releases.record('b')
-  releases.record('a')
-  t.equal(releases.isRetiredRelease('b'), true)
-  t.same(releases.own, ['a'])
+t.test('a release that another replica reports is not retired, and none while no own one is known', async t => {
+  const cases: Array<[polls: Poll[], peers: string[], retired: string]> = [
+    [[], ['b'], ''],
+    [[[0, 'a'], [15, 'b']], ['a'], ''],
+    [[[0, 'a'], [15, 'b']], ['b'], 'a'],
+    [[[0, 'a'], [15, 'b']], [], 'a']
+  ]
+  for (const [polls, peers, retired] of cases) {
+    const releases = releasesAfter(polls)
+    releases.replacePeerReleases(peers)
+    t.equal(retiredOf(releases), retired, `${polls.length} ${peers.join()}`)
+  }
 })
 
 t.test('releases that have not been seen for a long time are removed, so memory is bounded', async t => {
-  const { releases, now } = releasesAt()
-  for (let nth = 0; nth < 500; nth++) {
-    now.s += 1
-    releases.record(`r${nth}`)
-    releases.record(`r${Math.max(0, nth - 1)}`)
-  }
-  t.ok(releases.own.length <= 62, String(releases.own.length))
-})
-
-t.test('each upstream has its own release, and one that is down has none', async t => {
-  const up = new Set(['n1', 'n2'])
-  const { releases, now } = releasesAt(upstream => up.has(upstream))
-  releases.record('a', 'n1')
-  releases.record('b', 'n2')
-  t.same([releases.isRetiredRelease('a'), releases.isRetiredRelease('b')], [false, false])
-  t.same([...releases.own].sort(), ['a', 'b'])
-  up.delete('n1')
-  t.same([releases.isRetiredRelease('a'), releases.isRetiredRelease('b')], [true, false])
-  up.add('n1')
-  now.s = 15
-  releases.record('b', 'n1')
-  t.same([releases.isRetiredRelease('a'), releases.own.join()], [true, 'b'])
-})
-
-t.test('while no upstream is up, no release is retired', async t => {
-  const { releases } = releasesAt(() => false)
-  releases.record('b', 'n1')
-  t.equal(releases.isRetiredRelease('a'), false)
+  const { own } = releasesAfter(
+    Array.from({ length: 1000 }, (_, nth): Poll => [(nth >> 1) + 1, `r${Math.max(0, (nth >> 1) - nth % 2)}`])
+  )
+  t.ok(own.length <= 62, String(own.length))
 })
