@@ -2,13 +2,7 @@ import t, { type Test } from 'tap'
 import { configSchema } from '../../src/config/schema.js'
 import { type TestRequest, type TestResponse, tableItemLookup } from '../support/client.js'
 import { sendRaw, statusesIn } from '../support/raw.js'
-import {
-  respondOk,
-  stamps,
-  startEmptyUpstream,
-  startGatedUpstream,
-  startStubUpstream
-} from '../support/stub-upstream.js'
+import { stamps, startEmptyUpstream, startGatedUpstream, startStubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 import { type TestVarve, varveAt, varveAtSandbox } from '../support/varve.js'
 
@@ -17,7 +11,6 @@ const modules = '/v1/accounts/0x1/modules?ledger_version=2000'
 const latest = '/v1/accounts/0x1/modules'
 const stream = '/v1/accounts/0x1/events/0x1::block::BlockResource/new_block_events'
 const table = '/v1/tables/0x5eed/item?ledger_version=2000'
-const viewBody = '{"function":"0x1::a::f","type_arguments":[],"arguments":[]}'
 const stubbed = '/v1/accounts/0x1/modules?ledger_version=500'
 const shape = /^\{"message":".+","error_code":"web_framework_error","vm_error_code":null\}$/
 
@@ -339,45 +332,6 @@ t.test('a preflight for another method or an invalid header is rejected in the f
   t.equal(sandbox.requests.total, 0)
 })
 
-t.test('an upstream\'s CORS headers are not forwarded, nor an origin of an earlier request', async t => {
-  const own = {
-    'access-control-allow-origin': 'https://evil.example',
-    'access-control-allow-credentials': 'false',
-    'access-control-expose-headers': 'x-evil',
-    'access-control-allow-methods': 'EVIL',
-    'access-control-max-age': '666',
-    'access-control-allow-private-network': 'true',
-    vary: 'Origin'
-  }
-  const stub = await startStubUpstream(t, (request, response) => {
-    if (/0x0*1(?:\/|$)/.test(request.url ?? '')) respondOk(response, '[]', own)
-    else response.writeHead(404, { 'content-type': 'application/json', ...stamps(), ...own }).end('{}')
-  })
-  const varve = await varveAt(t, stub.url)
-  for (
-    const target of [
-      stubbed,
-      stubbed,
-      latest,
-      '/v1/accounts/0x1',
-      '/v1/accounts/0x1/transactions',
-      '/v1/accounts/0x2/modules?ledger_version=500',
-      '/v1/accounts/0x2',
-      '/v1/accounts/0x2/transactions'
-    ]
-  ) {
-    t.same(corsNames(await varve.get(target)), [], target)
-    const got = await varve.get(target, from(explorer))
-    letsRead(t, got, explorer, target)
-    t.notMatch(JSON.stringify(got.headers), /evil|666/i, target)
-  }
-  t.match(
-    await varve.get(stubbed),
-    { headers: { 'cache-status': /hit/, vary: 'Accept, Accept-Encoding, Origin' } },
-    'an upstream that varies by Origin never receives one'
-  )
-})
-
 t.test('pages that share a cache entry or a coalesced fetch each see their own origin only', async t => {
   const stub = await startGatedUpstream(t)
   const varve = await varveAt(t, stub.url)
@@ -412,43 +366,6 @@ t.test('pages that share a cache entry or a coalesced fetch each see their own o
     origins,
     'on one connection too'
   )
-})
-
-t.test('nothing of a page\'s origin reaches an upstream', async t => {
-  const stub = await startEmptyUpstream(t)
-  const varve = await varveAt(t, stub.url, { passThrough: 'all' })
-  const headers = {
-    origin: explorer,
-    referer: `${explorer}/x`,
-    'access-control-request-method': 'GET',
-    'access-control-request-headers': 'x-explorer',
-    'access-control-request-private-network': 'true',
-    'sec-fetch-mode': 'cors',
-    cookie: 'explorer=1'
-  }
-  for (
-    const [target, body] of [
-      [stubbed, undefined],
-      [latest, undefined],
-      [table.replace('2000', '500'), tableItemLookup('u64', '"7"').body],
-      ['/v1', undefined],
-      ['/v1/accounts/0x1', undefined],
-      ['/v1/accounts/0x1/transactions', undefined],
-      ['/v1/view', viewBody],
-      ['/v1/transactions', '{}']
-    ] as const
-  ) {
-    t.equal(
-      (await varve.get(target, {
-        headers: { ...headers, 'content-type': 'application/json' },
-        ...(body !== undefined && { body })
-      })).status,
-      200,
-      target
-    )
-  }
-  t.equal(stub.requests.length, 7, 'without the index')
-  t.notMatch(stub.rawHeaders.flat().join('\n'), /explorer|origin|access-control|referer|sec-fetch/i)
 })
 
 t.test('a value that is not one origin is not echoed and adds no header to the response', async t => {

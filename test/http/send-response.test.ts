@@ -78,18 +78,3 @@ t.test('a preprinted header is on the wire what Node.js would print, for any req
     }
   }
 })
-
-t.test('a header with invalid characters is rejected by Node.js, and nothing is sent', async t => {
-  const bad = ['etag', '"a"\r\nx: y']
-  const clientResponse: ClientResponse = { ...cachedResponse, rawHeaders: bad, headerText: printHeaders(bad) }
-  const badServer = createServer((_request, response) => {
-    t.throws(() => writeHead(response, clientResponse, [], 'id-1'), { code: 'ERR_INVALID_CHAR' })
-    t.notOk(response.headersSent)
-    writeHead(response, { status: 500, rawHeaders: [], body: undefined }, [], 'id-1')
-    response.end()
-  })
-  t.notMatch(
-    await sendRaw(await listening(t, badServer), 'GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n'),
-    /x: y|500 OK/
-  )
-})

@@ -2,9 +2,16 @@ import t, { type Test } from 'tap'
 import { levelOf, withTraffic } from '../../src/http/status-conditions.js'
 import { recentFixture } from '../support/status-fixtures.js'
 import { sendRequest } from '../support/client.js'
-import { respondOk, stamps, startEmptyUpstream, startStubUpstream } from '../support/stub-upstream.js'
+import {
+  headAt,
+  respondOk,
+  stamps,
+  startChangingUpstream,
+  startEmptyUpstream,
+  startStubUpstream
+} from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
-import { type TestVarve, varveAt } from '../support/varve.js'
+import { type TestVarve, varveAt, varveAtSandbox } from '../support/varve.js'
 
 const read = (version: number): string => `/v1/accounts/0x1/modules?ledger_version=${version}`
 const readiness = async ({ adminUrl }: TestVarve): Promise<{ status: number, body: Record<string, unknown> }> => {
@@ -87,17 +94,10 @@ t.test('/readyz and /status.json say when the head last moved', async t => {
 })
 
 t.test('a chain reset, which pages at once, is amber', async t => {
-  let [version, time] = [1000, 1000]
-  const front = await startStubUpstream(t, (_request, response) => respondOk(response, '[]'), (_request, response) => {
-    const headers = stamps({
-      'x-aptos-ledger-version': String(version),
-      'x-aptos-ledger-timestampusec': String(time * 1e6)
-    })
-    response.writeHead(200, { 'content-type': 'application/json', ...headers }).end('{"git_hash":"aaaa"}')
-  })
-  const varve = await varveAt(t, front.url, { head: { pollMs: 50 } })
+  const { url, state } = await startChangingUpstream(t)
+  const varve = await varveAt(t, url, { head: { pollMs: 50 } })
   await until(async () => (await readiness(varve)).body['level'] === 'green', 'the level is green')
-  ;[version, time] = [500, 2000]
+  state.stamps = { ...headAt(500), 'x-aptos-ledger-timestampusec': '2000000' }
   await until(async () => await varve.metric('varve_chain_resets_total') === 1, 'the chain is reset')
   await until(
     async () => String((await readiness(varve)).body['degraded']) === 'the chain was reset in the last 15 minutes',
@@ -135,17 +135,9 @@ t.test('from 5 % on, rejected requests are amber with their usual cause', async 
 })
 
 t.test('without a usable upstream varve is red, says how many requests fail, and is ready for hits', async t => {
-  let isDown = false
-  const front = await startStubUpstream(t, (request, response) => {
-    if (isDown) request.socket.destroy()
-    else respondOk(response, '[]')
-  }, (request, response) => {
-    if (isDown) request.socket.destroy()
-    else response.writeHead(200, { 'content-type': 'application/json', ...stamps() }).end('{"git_hash":"aaaa"}')
-  })
-  const varve = await varveAt(t, front.url, { head: { pollMs: 50 } })
+  const { sandbox, varve } = await varveAtSandbox(t, { prunedBlocks: 0 }, { head: { pollMs: 50 } })
   for (let round = 0; round < 2; round++) await varve.get(read(500))
-  isDown = true
+  sandbox.faults.add({ kind: 'reset' })
   await until(async () => (await readiness(varve)).body['level'] === 'red', 'the level is red')
   t.match(await readiness(varve), {
     status: 200,

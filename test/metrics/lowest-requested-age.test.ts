@@ -1,8 +1,6 @@
 import t, { type Test } from 'tap'
-import { publicApp } from '../../src/http/public-app.js'
-import { sendRequest, tableItemLookup } from '../support/client.js'
-import { contextAt, listenerContextOf } from '../support/proxy-context.js'
-import { respondOk, stamps, startEmptyUpstream, startStubUpstream } from '../support/stub-upstream.js'
+import { tableItemLookup } from '../support/client.js'
+import { respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 import { type TestVarve, varveAt } from '../support/varve.js'
 
@@ -82,27 +80,4 @@ t.test('after a chain reset, versions of the previous chain no longer count', as
   await varve.get('/v1/spec.json')
   t.equal(await varve.metric('varve_chain_resets_total'), 1)
   t.equal(await oldest(varve), 900)
-})
-
-t.test('a hot read counts again in each half of the period, although it is always a hit', async t => {
-  const stub = await startEmptyUpstream(t)
-  const clock = { ms: 0 }
-  const { context } = contextAt(t, stub.url, clock)
-  const app = publicApp(listenerContextOf(context))
-  t.teardown(async () => await app.close())
-  const url = await app.listen({ port: 0, host: '127.0.0.1' })
-  const lowestVersion = (): bigint | undefined =>
-    context.tracker.position && context.lowestRequested.valueIn(context.tracker.position)
-  for (let round = 0; round < 3; round++) await sendRequest(url, modules(500))
-  t.equal(lowestVersion(), 500n)
-  for (let half = 0; half < 4; half++) {
-    clock.ms += 150_000
-    t.equal(lowestVersion(), 500n)
-    t.match(await sendRequest(url, modules(500)), { headers: { 'cache-status': 'varve; hit; detail=memory' } })
-  }
-  clock.ms += 299_999
-  t.equal(lowestVersion(), 500n)
-  clock.ms += 1
-  t.equal(lowestVersion(), 1000n, 'no client reads it any more')
-  t.equal(stub.requests.length, 1)
 })

@@ -47,14 +47,6 @@ t.test('each step has its own counts, including empty steps and the current one'
   t.equal(recent.snapshot.lastStepMs, began + 20_000)
 })
 
-t.test('steps begin at multiples of their length, whenever a process starts', async t => {
-  let ms = began + 3210
-  const recent = new RecentCounts(() => zero, () => ms)
-  t.equal(recent.snapshot.lastStepMs, began)
-  ms += 2000
-  t.equal(recent.snapshot.lastStepMs, began + 5000)
-})
-
 t.test('recent counts cover ten minutes, however long a process runs and however late it is read', async t => {
   const { clock, recent, countResponses } = counting()
   for (let step = 0; step < 500; step++) {

@@ -22,17 +22,6 @@ interface CollectedSpan {
   readonly attributes: Readonly<Record<string, unknown>>
 }
 
-/** Collector of OpenTelemetry for tests: OTLP over HTTP in JSON. */
-interface Collector {
-  readonly url: string
-  readonly spans: readonly CollectedSpan[]
-  readonly requests: ReadonlyArray<{ readonly url: string, readonly type: string, readonly resource: object }>
-  /** Number of requests received whole. */
-  readonly received: number
-  /** Status of later responses; 0: never responds. */
-  status: number
-}
-
 interface OtlpBody {
   readonly resourceSpans: ReadonlyArray<{
     readonly resource: { readonly attributes: Attributes },
@@ -44,10 +33,12 @@ interface OtlpBody {
 
 type Attributes = ReadonlyArray<{ readonly key: string, readonly value: Readonly<Record<string, unknown>> }>
 
-/** Starts a collector on a free port. */
-async function startCollector (t: Test): Promise<Collector> {
+type Collector = Awaited<ReturnType<typeof startCollector>>
+
+/** Starts a collector of OTLP over HTTP in JSON; a test may change its status, with 0 it never responds. */
+async function startCollector (t: Test) {
   const spans: CollectedSpan[] = []
-  const requests: Array<Collector['requests'][number]> = []
+  const requests: Array<{ url: string, type: string, resource: object }> = []
   const collector = { url: '', spans, requests, received: 0, status: 200 }
   const server = createServer((request, response) => {
     text(request).then(body => {

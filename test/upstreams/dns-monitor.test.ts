@@ -2,7 +2,6 @@ import { type LookupAddress } from 'node:dns'
 import { once } from 'node:events'
 import { createServer, type ServerResponse } from 'node:http'
 import { type AddressInfo, type Socket } from 'node:net'
-import { setTimeout as pause } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { type Resolve } from '../../src/upstreams/dns.js'
 import { UpstreamFailure } from '../../src/upstreams/upstream-failure.js'
@@ -152,19 +151,4 @@ t.test('a dead address is skipped: it refuses connections, is silent or is of th
     const { fetchBody } = named(t, server.port, async () => at(dead, '127.0.0.2'))
     t.same([await fetchBody(), await fetchBody()], ['"127.0.0.2"', '"127.0.0.2"'], dead)
   }
-})
-
-t.test('an IP address in place of a name is never looked up', async t => {
-  const server = await listens(t, '127.0.0.1')
-  let lookupCount = 0
-  const upstream = upstreamClientAt(t, `http://127.0.0.1:${server.port}`, {
-    resolveEveryMs: 5,
-    resolve: async () => {
-      lookupCount++
-      return []
-    }
-  })
-  t.equal((await upstream.fetch(testRequest)).body.toString(), '"127.0.0.1"')
-  await pause(30)
-  t.equal(lookupCount, 0)
 })

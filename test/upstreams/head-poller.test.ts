@@ -2,7 +2,6 @@ import t, { type Test } from 'tap'
 import { readPosition } from '../../src/api/position.js'
 import { Tracker } from '../../src/chain/tracker.js'
 import { HeadPoller, type HeadPollOptions, type PollOutcome } from '../../src/upstreams/head-pollers.js'
-import { Deferred } from '../../src/workers/deferred.js'
 import { type UpstreamResponse } from '../../src/api/upstream-response.js'
 import { respondToIndex, respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
 import { upstreamClientAt } from '../support/upstream-client.js'
@@ -69,24 +68,6 @@ t.test('a poll asks for the gas estimate only where a working index has no posit
   const { poll, states } = await polled(t, index(200))
   await poll.poll()
   t.same(states, ['unanswered'], 'no endpoint has a position')
-})
-
-t.test('a poll aborted by shutdown reports nothing about the upstream', async t => {
-  const arrived = new Deferred<void>()
-  const { poll, states, upstream } = await polled(t, () => arrived.resolve())
-  const polling = poll.poll()
-  await arrived.promise
-  poll.stop()
-  await upstream.close()
-  await polling
-  t.same(states, [])
-})
-
-t.test('a poll that gets no slot in time reports nothing about the upstream', async t => {
-  const { poll, states, upstream } = await polled(t, respondToIndex)
-  for (let nth = 0; nth < 4; nth++) upstream.limiter.tryAcquire(true)
-  await poll.poll()
-  t.same(states, [])
 })
 
 t.test('a poll distinguishes another chain from a reset, and learns no release from other bodies', async t => {

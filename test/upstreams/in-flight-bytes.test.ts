@@ -1,5 +1,5 @@
 import t from 'tap'
-import { InFlightBytes, bytesPerStream } from '../../src/upstreams/in-flight-bytes.js'
+import { InFlightBytes } from '../../src/upstreams/in-flight-bytes.js'
 
 const mega = 1024 * 1024
 
@@ -17,16 +17,6 @@ t.test('a buffer counts once, however many fetches and responses hold it', async
   t.equal(budget.bytes, mega)
   held[0]?.release()
   t.equal(budget.bytes, 0)
-})
-
-t.test('beyond three quarters nothing larger than a stream is buffered', async t => {
-  const { budget } = budgetOf()
-  t.ok(budget.canBuffer(48 * mega))
-  budget.take(41 * mega, 'a')
-  t.ok(budget.canBuffer(7 * mega))
-  t.notOk(budget.canBuffer(7 * mega + 1))
-  t.ok(budget.canBuffer(bytesPerStream), 'a short body takes no more than a stream would')
-  t.notOk(budget.canBuffer(8 * mega, bytesPerStream))
 })
 
 t.test('hits that are read slowly never reject a fetch, but leave no room for storing', async t => {

@@ -62,10 +62,3 @@ t.test('a hanging upstream is polled again a few times at most, and a late resul
   await polls.close()
   t.same(notified, ['n /v1 200'])
 })
-
-t.test('an upstream that does not respond is reported with the reason', async t => {
-  const { polls, notified } = await shared(t, (_request, response) => response.destroy())
-  polls.poll('n', '/v1', 300)
-  await until(() => notified.length === 1, '1 notification arrived')
-  t.match(notified, [/^n \/v1 truncated$/])
-})
