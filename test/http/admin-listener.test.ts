@@ -7,7 +7,6 @@ import { type RawClient, openRaw, sendRaw, statusesIn } from '../support/raw.js'
 import { adminAppWith } from '../support/status-fixtures.js'
 import { until } from '../support/until.js'
 import { varveAtSandbox } from '../support/varve.js'
-import { Deferred } from '../../src/workers/deferred.js'
 
 /** Starts an admin listener whose parts a test can replace. */
 async function listening (
@@ -59,33 +58,6 @@ t.test('beyond 64 connections the longest idle one is closed, and the new one is
   await until(() => late.text.endsWith('"alive"}'), 'the new connection has its response')
   await first?.closed
   for (const { socket } of others) t.notOk(socket.destroyed)
-})
-
-t.test('if all 64 connections wait for a response, the new one is closed and the operator notified', async t => {
-  accelerateClientTimeouts(t, 20)
-  const released = new Deferred<void>()
-  const full: unknown[][] = []
-  let requestCount = 0
-  const url = await listening(t, {
-    readiness: async () => {
-      requestCount++
-      await released.promise
-      return { ready: true, level: 'green', degraded: [] }
-    },
-    onFull: (...reported) => full.push(reported)
-  })
-  const clients = Array.from({ length: 64 }, () => openRaw(t, url, wire('/readyz')))
-  await until(() => requestCount === 64, '64 requests wait')
-  const late = openRaw(t, url, wire('/healthz'))
-  await late.closed
-  t.equal(late.text, '')
-  await until(() => full.length > 0, 'the limit is reported')
-  t.same(full[0], [1, 64])
-  released.resolve()
-  await until(
-    () => clients.every(({ text }) => text.includes('"ready":true')),
-    'the waiting connections have their responses'
-  )
 })
 
 t.test('on loopback a Host that is no address, not localhost and not in admin.hosts is rejected', async t => {

@@ -2,7 +2,6 @@ import { readFileSync } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { maxDescriptorsOfProcess } from '../../src/app/descriptors.js'
-import { startSandbox } from '#sandbox'
 import { sendRequest } from '../support/client.js'
 import {
   PersistentClient,
@@ -11,6 +10,7 @@ import {
   readContinuously
 } from '../support/overload/persistent-clients.js'
 import { slowBehaviours } from '../support/overload/slow-behaviours.js'
+import { startSandboxNode } from '../support/replicas.js'
 import { seriesOf, sumOfSeries } from '../support/soak/process-snapshot.js'
 import { type StartOptions, type VarveProcess, startVarveProcess } from '../support/soak/varve-process.js'
 import { until } from '../support/until.js'
@@ -33,8 +33,7 @@ async function warmProgram (
   limits: object,
   beginning: StartOptions = {}
 ): Promise<{ program: VarveProcess, large: string }> {
-  const sandbox = await startSandbox({ blockMs: 0, prunedBlocks: 0 })
-  t.teardown(async () => await sandbox.close())
+  const sandbox = await startSandboxNode(t, { prunedBlocks: 0 })
   const program = await startVarveProcess(t, {
     listen: '127.0.0.1:0',
     admin: { listen: '127.0.0.1:0' },

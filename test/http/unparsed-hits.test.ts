@@ -1,12 +1,13 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { EventEmitter, once } from 'node:events'
-import { connect, Socket } from 'node:net'
+import { Socket } from 'node:net'
 import { setImmediate as turn } from 'node:timers/promises'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import t, { type Test } from 'tap'
 import { configSchema, type Config } from '../../src/config/schema.js'
 import { accelerateClientTimeouts } from '../support/accelerated-timeouts.js'
+import { openRaw } from '../support/raw.js'
 import { respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 import { type ConfigChange, type TestVarve, varveAt } from '../support/varve.js'
@@ -24,23 +25,17 @@ interface Client {
   ask(request?: string): Promise<string>
 }
 
-async function clientOf (t: Test, { url }: Pick<TestVarve, 'url'>): Promise<Client> {
-  const { hostname, port } = new URL(url)
-  const socket = connect(Number(port), hostname).setNoDelay().on('error', () => {})
-  t.teardown(() => socket.destroy())
-  await once(socket, 'connect')
+function clientOf (t: Test, { url }: Pick<TestVarve, 'url'>): Client {
+  const client = openRaw(t, url)
+  const { socket } = client
+  socket.setNoDelay(true)
   return {
     socket,
     ask: async (request = get()) => {
-      let text = ''
-      const take = (chunk: Buffer): void => {
-        text += chunk.toString('latin1')
-      }
-      socket.on('data', take)
+      client.text = ''
       socket.write(request)
-      await until(() => isWhole(text) || socket.destroyed, 'a response comes')
-      socket.off('data', take)
-      return text
+      await until(() => isWhole(client.text) || socket.destroyed, 'a response comes')
+      return client.text
     }
   }
 }
@@ -73,7 +68,7 @@ async function start (
   const varve = await varveAt(t, stub.url, change)
   const parsedBy = countParsedRequests(t)
   let before = 0
-  const client = await clientOf(t, varve)
+  const client = clientOf(t, varve)
   for (let times = 0; times < 3; times++) await client.ask()
   const parsed = (): number => {
     const all = parsedBy(varve.url)
@@ -89,7 +84,7 @@ t.test('Node parses the first request of a connection, and no known one after it
   const { varve, client, parsed } = await start(t)
   for (let times = 0; times < 5; times++) t.match(await client.ask(), /detail=memory/)
   t.equal(parsed(), 0)
-  const other = await clientOf(t, varve)
+  const other = clientOf(t, varve)
   t.match(await other.ask(), /detail=memory/)
   t.equal(parsed(), 1)
   t.match(await other.ask(), /detail=memory/)
@@ -160,7 +155,7 @@ t.test('a known request waits for the response that is due before it', async t =
     else answer()
   })
   const varve = await varveAt(t, stub.url)
-  const { socket, ask } = await clientOf(t, varve)
+  const { socket, ask } = clientOf(t, varve)
   for (let times = 0; times < 3; times++) await ask()
   let text = ''
   socket.on('data', chunk => {
@@ -236,7 +231,7 @@ t.test('where Node lacks what the fast path needs, the log says it once and Node
     }
   })
   const { varve, client, parsed } = await start(t)
-  const other = await clientOf(t, varve)
+  const other = clientOf(t, varve)
   for (const { ask } of [client, other, client]) t.match(await ask(), /detail=memory/)
   t.equal(parsed(), 3)
   t.equal(varve.log.filter(({ msg }) => String(msg).startsWith('http.fastPath has no effect')).length, 1)

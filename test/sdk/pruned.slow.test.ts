@@ -1,7 +1,8 @@
 import type { Aptos, AptosApiError } from '@aptos-labs/ts-sdk'
 import t, { type Test } from 'tap'
-import { type Sandbox, startSandbox } from '#sandbox'
+import { type Sandbox } from '#sandbox'
 import { sendRequest } from '../support/client.js'
+import { startSandboxNode } from '../support/replicas.js'
 import { freshSdk } from '../support/sdk/fresh-client.js'
 import { clientOf } from '../support/sdk/calls.js'
 import { varveAtSandbox } from '../support/varve.js'
@@ -16,8 +17,7 @@ async function archivedChain (
   t: Test,
   change: Parameters<typeof varveAtSandbox>[2]
 ): Promise<Awaited<ReturnType<typeof varveAtSandbox>> & { archive: Sandbox, body: string }> {
-  const archive = await startSandbox({ blockMs: 0 })
-  t.teardown(async () => await archive.close())
+  const archive = await startSandboxNode(t)
   const { sandbox, varve } = await varveAtSandbox(t, {}, change)
   sandbox.ledger.pruneTo(pruned)
   // Members of a gateway's 410 (docs/node-behaviour.md, "Pruning: 410").

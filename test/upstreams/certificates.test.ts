@@ -1,14 +1,12 @@
-import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:https'
-import { type AddressInfo, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { type SecureContextOptions } from 'node:tls'
 import t, { type Test } from 'tap'
 import { configSchema } from '../../src/config/schema.js'
 import { certificate, certificateKey as key, certificateUntil } from '../support/certificate.js'
 import { sendRequest } from '../support/client.js'
-import { respondOk, respondToIndex, stamps, startEmptyUpstream } from '../support/stub-upstream.js'
+import { listening, respondOk, respondToIndex, stamps, startEmptyUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 import { type TestVarve, varveAt } from '../support/varve.js'
 
@@ -27,25 +25,15 @@ async function startTlsUpstream (
   t: Test,
   options: SecureContextOptions = { cert: certificate, key }
 ): Promise<TlsUpstream> {
-  const sockets = new Set<Socket>()
   const requests: string[] = []
   const server = createServer(options, (request, response) => {
     requests.push(String(request.url))
     if (request.url === '/v1') return respondToIndex(request, response)
     if (request.url?.startsWith('/v1/blocks/') === true) return response.writeHead(404, stamps()).end()
     respondOk(response, '[]')
-  }).on('connection', (socket: Socket) => sockets.add(socket.on('error', () => {})))
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const disconnect = (): void => {
-    for (const socket of sockets) socket.destroy()
-    sockets.clear()
-  }
-  t.teardown(() => {
-    disconnect()
-    server.close()
   })
-  return { server, port: (server.address() as AddressInfo).port, requests, disconnect }
+  const port = Number(new URL(await listening(t, server)).port)
+  return { server, port, requests, disconnect: () => server.closeAllConnections() }
 }
 
 async function degradedAt ({ adminUrl }: TestVarve): Promise<string> {

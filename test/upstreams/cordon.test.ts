@@ -1,7 +1,8 @@
 import t, { type Test } from 'tap'
 import { type Config, configSchema } from '../../src/config/schema.js'
-import { startSandbox, type Sandbox, type SandboxOptions } from '#sandbox'
+import { type Sandbox } from '#sandbox'
 import { sendRequest } from '../support/client.js'
+import { startSandboxNode } from '../support/replicas.js'
 import { until } from '../support/until.js'
 import { type TestVarve, varveAt } from '../support/varve.js'
 
@@ -12,12 +13,6 @@ interface Status {
 
 const token = 's3cret-token'
 const free = { listen: '127.0.0.1:0', admin: { listen: '127.0.0.1:0', token } }
-
-async function startNode (t: Test, options: SandboxOptions = {}): Promise<Sandbox> {
-  const node = await startSandbox({ blockMs: 0, ...options })
-  t.teardown(async () => await node.close())
-  return node
-}
 
 function upstreamsAt (a: Sandbox, b: Sandbox): Config['upstreams'] {
   return configSchema.parse({ upstreams: [{ name: 'a', url: a.url }, { name: 'b', url: b.url }] }).upstreams
@@ -57,7 +52,7 @@ async function readAll (varve: TestVarve, from: number): Promise<number[]> {
 }
 
 t.test('a cordoned upstream gets no reads until it is uncordoned, and status and readiness name it', async t => {
-  const [a, b] = [await startNode(t), await startNode(t)]
+  const [a, b] = [await startSandboxNode(t), await startSandboxNode(t)]
   const varve = await varveAtTwo(t, a, b)
   const countAt = (node: Sandbox): number => node.requests.countFor('account_modules')
   t.equal(await call(varve, 'a', 'cordon'), 200)
@@ -82,7 +77,10 @@ t.test('a cordoned upstream gets no reads until it is uncordoned, and status and
 })
 
 t.test('a version that only a cordoned upstream has is 503, never 410', async t => {
-  const [archive, pruned] = [await startNode(t, { prunedBlocks: 0 }), await startNode(t, { prunedBlocks: 900 })]
+  const [archive, pruned] = [
+    await startSandboxNode(t, { prunedBlocks: 0 }),
+    await startSandboxNode(t, { prunedBlocks: 900 })
+  ]
   const varve = await varveAtTwo(t, archive, pruned)
   const read = async (version: number): Promise<number> =>
     (await varve.get(`/v1/accounts/0x1/modules?ledger_version=${version}`)).status
@@ -94,7 +92,7 @@ t.test('a version that only a cordoned upstream has is 503, never 410', async t 
 })
 
 t.test('a reload keeps a cordon, and unknown names are 404', async t => {
-  const [a, b] = [await startNode(t), await startNode(t)]
+  const [a, b] = [await startSandboxNode(t), await startSandboxNode(t)]
   const varve = await varveAtTwo(t, a, b)
   t.equal(await call(varve, 'a', 'cordon'), 200)
   t.equal(await call(varve, 'c', 'cordon'), 404)
@@ -108,7 +106,7 @@ t.test('a reload keeps a cordon, and unknown names are 404', async t => {
 })
 
 t.test('every worker follows a cordon, also one that starts later', async t => {
-  const [a, b] = [await startNode(t), await startNode(t)]
+  const [a, b] = [await startSandboxNode(t), await startSandboxNode(t)]
   const varve = await varveAtTwo(t, a, b, { workers: 2 })
   t.equal(await call(varve, 'a', 'cordon'), 200)
   t.same(new Set(await readAll(varve, 19_000)), new Set([200]))

@@ -3,8 +3,8 @@ import { renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import t, { type Test } from 'tap'
-import { startSandbox } from '#sandbox'
 import { sendRequest } from '../support/client.js'
+import { startSandboxNode } from '../support/replicas.js'
 import { until } from '../support/until.js'
 
 const modules = (version: number): string => `/v1/accounts/0x1/modules?ledger_version=${version}&limit=1`
@@ -68,11 +68,9 @@ async function program (
 
 for (const workers of [1, 2]) {
   t.test(`${workers === 1 ? 'one process' : 'a worker pool'} starts before DNS, and reads from upstreams that resolve${workers === 1 ? '' : ' or move'}`, async t => {
-    const upstream = await startSandbox({ blockMs: 0, prunedBlocks: 0 })
-    t.teardown(async () => await upstream.close())
+    const upstream = await startSandboxNode(t, { prunedBlocks: 0 })
     const { port } = new URL(upstream.url)
-    const moved = await startSandbox({ blockMs: 0, prunedBlocks: 0, host: '127.0.0.2', port: Number(port) })
-    t.teardown(async () => await moved.close())
+    const moved = await startSandboxNode(t, { prunedBlocks: 0, host: '127.0.0.2', port: Number(port) })
     const config =
       `workers: ${workers}\nhead: { pollMs: 200 }\naudit: { share: 0 }\nupstreams:\n  - { name: one, url: ` +
       `"http://one.example:${port}", timeoutMs: 5000 }\n  - { name: two, url: "http://two.example:${port}", ` +

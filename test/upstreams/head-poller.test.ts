@@ -70,22 +70,6 @@ t.test('a poll asks for the gas estimate only where a working index has no posit
   t.same(states, ['unanswered'], 'no endpoint has a position')
 })
 
-t.test('a poll distinguishes another chain from a reset, and learns no release from other bodies', async t => {
-  let change = {}
-  const { poll, states, upstream, tracker } = await polled(t, (_request, response) => {
-    response.writeHead(200, stamps(change)).end('not an index')
-  })
-  await poll.poll()
-  t.equal(upstream.release, undefined)
-  change = { 'x-aptos-chain-id': '9' }
-  await poll.poll()
-  const before = tracker.space
-  change = { 'x-aptos-ledger-version': '20', 'x-aptos-ledger-timestampusec': '2000000' }
-  await poll.poll()
-  t.same(states, ['answered', 'other_chain', 'answered'])
-  t.not(tracker.space, before)
-})
-
 t.test('the head is polled when the position is old, and not while traffic updates it', async t => {
   let requestCount = 0
   let arrived: () => void = () => {}

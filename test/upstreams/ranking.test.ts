@@ -2,53 +2,38 @@ import t from 'tap'
 import { readPosition } from '../../src/api/position.js'
 import { chooseBest, type FlawedResponse } from '../../src/upstreams/best-response.js'
 import { type Flaw } from '../../src/upstreams/upstream-failure.js'
-import { rankUpstreams, type UpstreamRequirements } from '../../src/upstreams/ranking.js'
+import { rankUpstreams } from '../../src/upstreams/ranking.js'
 import { type Upstream } from '../../src/upstreams/upstream.js'
 import { configSchema } from '../../src/config/schema.js'
-import { startSandbox } from '#sandbox'
 import { sendRequest } from '../support/client.js'
+import { startSandboxNode } from '../support/replicas.js'
 import { stamps } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 import { varveAt } from '../support/varve.js'
 
-interface Ranked {
-  readonly isHealthy?: boolean
-  readonly load?: number
-  readonly isVerified?: boolean
-  readonly isFull?: boolean
-  readonly priority?: number
-  readonly weight?: number
-}
-
-const anything: UpstreamRequirements = { version: undefined, minVersion: undefined, events: undefined }
-
-/** Returns an upstream as ranking sees it; its window is `oldest-head`, or unknown. */
-function candidate (name: string, window: string, { isHealthy = true, load = 0, ...change }: Ranked = {}): Upstream {
+/** Returns an upstream as ranking sees it; its window is `oldest-head`. */
+function candidate (name: string, window: string, load = 0, weight = 1): Upstream {
   const [oldest = '', head = ''] = window.split('-')
   return {
     client: { name },
-    window: window === 'unknown' ? undefined : { oldest: BigInt(oldest), head: BigInt(head) },
-    health: { isHealthy, load },
+    window: { oldest: BigInt(oldest), head: BigInt(head) },
+    health: { isHealthy: true, load },
     isVerified: true,
     isCordoned: false,
     isFull: false,
     priority: 0,
-    weight: 1,
-    ...change
+    weight
   } as unknown as Upstream
 }
-
-const ranked = (candidates: readonly Upstream[], requirements: Partial<UpstreamRequirements>): string =>
-  rankUpstreams(candidates, { ...anything, ...requirements }).map(({ client }) => client.name).join(' ')
 
 t.test('load counts by weight, so reads in flight divide in its proportion', async t => {
   const inFlight = { light: 0, heavy: 0 }
   for (let read = 0; read < 400; read++) {
-    const [first = ''] = ranked([
-      candidate('light', '0-9', { load: 10 * (inFlight.light + 1) }),
-      candidate('heavy', '0-9', { load: 10 * (inFlight.heavy + 1), weight: 3 })
-    ], {}).split(' ')
-    inFlight[first as 'light' | 'heavy']++
+    const [first] = rankUpstreams([
+      candidate('light', '0-9', 10 * (inFlight.light + 1)),
+      candidate('heavy', '0-9', 10 * (inFlight.heavy + 1), 3)
+    ], { version: undefined, minVersion: undefined, events: undefined })
+    inFlight[first?.client.name as 'light' | 'heavy']++
   }
   t.same(inFlight, { light: 100, heavy: 300 })
 })
@@ -115,8 +100,7 @@ t.test('of flawed responses the one that says most about the read is used', asyn
 })
 
 t.test('a backup gets reads only while the first choice cannot answer', async t => {
-  const [main, backup] = [await startSandbox({ blockMs: 0 }), await startSandbox({ blockMs: 0 })]
-  t.teardown(async () => await Promise.all([main.close(), backup.close()]))
+  const [main, backup] = [await startSandboxNode(t), await startSandboxNode(t)]
   const { upstreams } = configSchema.parse({
     upstreams: [{ name: 'backup', url: backup.url, priority: 1 }, { name: 'main', url: main.url }]
   })

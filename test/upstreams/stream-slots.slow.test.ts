@@ -1,7 +1,6 @@
-import { once } from 'node:events'
-import { connect, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import { sendRequest } from '../support/client.js'
+import { openDeaf } from '../support/raw.js'
 import { respondOk, respondToIndex, startStubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 import { varveAt } from '../support/varve.js'
@@ -12,15 +11,10 @@ const large = (nth: number): string => `/v1/accounts/0x1/modules?ledger_version=
 const small = '/v1/accounts/0x5/modules?ledger_version=500'
 
 /** Opens connections of one client, each with a read whose response it does not read. */
-async function slowStreams (t: Test, url: string, count: number, localAddress: string): Promise<Socket[]> {
-  const { hostname, port } = new URL(url)
-  return await Promise.all(Array.from({ length: count }, async (_, nth) => {
-    const socket = connect({ host: hostname, port: Number(port), localAddress }).on('error', () => {}).pause()
-    t.teardown(() => socket.destroy())
-    await once(socket, 'connect')
-    socket.write(`GET ${large(nth)} HTTP/1.1\r\nHost: x\r\n\r\n`)
-    return socket
-  }))
+async function slowStreams (t: Test, url: string, count: number, localAddress: string): Promise<void> {
+  for (let nth = 0; nth < count; nth++) {
+    await openDeaf(t, url, `GET ${large(nth)} HTTP/1.1\r\nHost: x\r\n\r\n`, localAddress)
+  }
 }
 
 t.test('32 slow streams of one client cost others no miss, freeze no head, and are reported', {

@@ -124,21 +124,6 @@ t.test('a request that the rate cannot serve within its timeout is rejected at o
   t.equal(limiter.exhaustedLimit, 'requestsPerSecond')
 })
 
-t.test('a wait that ends just as the rate recovers names the rate; with taken slots, the slots', async t => {
-  const clock = { ms: 0 }
-  const limiter = limiterOf(t, { maxConcurrent: 2, requestsPerSecond: 1, now: () => clock.ms })
-  const slot = limiter.tryAcquire(false)
-  slot?.markSent()
-  slot?.release()
-  const held = limiter.acquire(wish({ timeoutMs: 5 }))
-  clock.ms = 2000
-  await t.rejects(held, { message: 'no upstream slot within requestsPerSecond' })
-  t.equal(limiter.exhaustedLimit, 'requestsPerSecond')
-  t.ok(limiter.tryAcquire(false))
-  await t.rejects(limiter.acquire(wish({ timeoutMs: 5 })), { message: 'no upstream slot within maxConcurrent' })
-  t.equal(limiter.exhaustedLimit, 'maxConcurrent')
-})
-
 t.test('a removed upstream is idle once no request is in flight or queued, also for the rate', async t => {
   const clock = { ms: 0 }
   const limiter = limiterOf(t, { requestsPerSecond: 1, now: () => clock.ms })
