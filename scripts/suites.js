@@ -21,7 +21,7 @@ const replicas = [
 const saturating = slow('', 'soak', 'fuzz')
 
 /** Files that measure time and compute, so they run one at a time, beside no other but those that measure waits. */
-const alone = slow('', 'upstreams/hedging', 'http/blocked-loop', 'http/overload')
+const alone = slow('', 'http/blocked-loop', 'http/overload')
 
 /** Files that measure waits and use next to no processor time. */
 const waits = slow('', 'redis/faults', 'http/slow-clients')

@@ -1,5 +1,4 @@
 import t, { type Test } from 'tap'
-import { tableItemLookup } from '../support/client.js'
 import { sendRaw, statusesIn } from '../support/raw.js'
 import { startEmptyUpstream, startGatedUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
@@ -47,35 +46,6 @@ async function startTraceCollector (t: Test): Promise<{ url: string, traces: () 
   const tracesIn = (lines: string[]): string[] => lines.filter((_line, at) => /^trace/i.test(lines[at - at % 2] ?? ''))
   return { url: stub.url, traces: () => stub.rawHeaders.map(tracesIn) }
 }
-
-t.test('every access log line has the trace ID and request ID, whatever the outcome', async t => {
-  const { url } = await startTraceCollector(t)
-  const varve = await varveAt(t, url, { log: { access: true } })
-  const requests: ReadonlyArray<readonly [target: string, outcome: string, how?: object]> = [
-    [modules, 'miss'],
-    [modules, 'hit_memory'],
-    [modules, 'hit_memory'],
-    ['/v1/tables/0x5eed/item?ledger_version=500', 'miss', tableItemLookup('u64', '"1"')],
-    ['/v1/accounts/0x1/modules', 'forwarded'],
-    [spec, 'forwarded'],
-    ['/v1/accounts/nothing/modules', 'rejected'],
-    ['/v2/nowhere', 'rejected'],
-    [modules, 'rejected', { method: 'DELETE' }],
-    [modules, 'preflight', {
-      method: 'OPTIONS',
-      headers: { origin: 'https://a.example', 'access-control-request-method': 'GET' }
-    }]
-  ]
-  for (const [target, , how = {}] of requests) {
-    await varve.get(target, { ...how, headers: { ...traced.headers, ...('headers' in how && how.headers as object) } })
-  }
-  const lines = accessLines(varve)
-  t.same(lines.map(({ outcome }) => outcome), requests.map(([, outcome]) => outcome))
-  for (const line of lines) t.match(line, { id: /^req-/, traceId }, `${String(line['url'])} ${String(line['outcome'])}`)
-  t.equal(new Set(lines.map(({ id }) => id)).size, lines.length)
-  await varve.get(modules)
-  t.notOk('traceId' in (accessLines(varve).at(-1) ?? {}), 'none if the client sends none')
-})
 
 t.test('an invalid or repeated traceparent is not forwarded, nor is a tracestate without one', async t => {
   const { url, traces } = await startTraceCollector(t)

@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
 import { type TestRequest, type TestResponse, sendRequest } from '../support/client.js'
-import { type TestVarve, varveAtSandbox } from '../support/varve.js'
+import { type TestVarve, varveAt, varveAtSandbox } from '../support/varve.js'
 
 const status = 'cache-status'
 const inMemory = 'varve; hit; detail=memory'
@@ -212,7 +212,7 @@ t.test('a purge before the chain is known gets 503, since there are no cache key
   const { sandbox, varve } = await varveAtSandbox(t, {}, { admin: { listen: '127.0.0.1:0', token } })
   await sandbox.close()
   t.match(await post(varve, '{"all":true}'), { status: 200 }, 'known from when the upstream was up')
-  const { varve: never } = await varveBehindNothing(t)
+  const never = await varveAt(t, 'http://127.0.0.1:9', { admin: { listen: '127.0.0.1:0', token } })
   for (const body of ['{"all":true}', JSON.stringify({ url: modules })]) {
     t.match(await post(never, body), {
       status: 503,
@@ -221,10 +221,3 @@ t.test('a purge before the chain is known gets 503, since there are no cache key
     })
   }
 })
-
-async function varveBehindNothing (t: Test): Promise<{ varve: TestVarve }> {
-  return await varveAtSandbox(t, {}, {
-    admin: { listen: '127.0.0.1:0', token },
-    upstream: { url: 'http://127.0.0.1:9' }
-  })
-}

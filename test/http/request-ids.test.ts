@@ -25,18 +25,24 @@ async function start (
 const idsIn = (varve: TestVarve): unknown[] =>
   varve.log.filter(({ msg }) => msg === 'request completed').map(({ id }) => id)
 
-t.test('every response has a request id of its own, which its access line has too', async t => {
+t.test('every response has an id of its own; its access line has it, and the trace of its client', async t => {
   const { varve } = await start(t)
   const ids: unknown[] = []
   // A miss, hits by the router and by the fast path, a forwarded read, an error and a preflight.
-  for (const target of [modules, modules, modules, unknown, '/v1/blocks/by_version/x', '/nowhere']) {
-    ids.push((await varve.get(target)).headers['x-request-id'])
-  }
   const preflight = { origin: 'https://a.example', 'access-control-request-method': 'GET' }
-  ids.push((await varve.get(modules, { method: 'OPTIONS', headers: preflight })).headers['x-request-id'])
+  const traceId = '0af7651916cd43dd8448eb211c80319c'
+  for (const trace of [{}, { traceparent: `00-${traceId}-b7ad6b7169203331-01` }]) {
+    for (const target of [modules, modules, modules, unknown, '/v1/blocks/by_version/x', '/nowhere']) {
+      ids.push((await varve.get(target, { headers: trace })).headers['x-request-id'])
+    }
+    const headers = { ...preflight, ...trace }
+    ids.push((await varve.get(modules, { method: 'OPTIONS', headers })).headers['x-request-id'])
+  }
   for (const id of ids) t.match(id, own)
   t.equal(new Set(ids).size, ids.length)
   t.same(idsIn(varve), ids)
+  const traces = varve.log.flatMap(line => line['msg'] === 'request completed' ? [line['traceId']] : [])
+  t.same(traces, ids.map((_id, at) => at < ids.length / 2 ? undefined : traceId))
 })
 
 t.test('an id is taken from a trusted proxy, on every kind of response', async t => {

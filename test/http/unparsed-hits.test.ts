@@ -18,14 +18,8 @@ const get = (target = modules, more = ''): string => `GET ${target} HTTP/1.1\r\n
 
 const bcs = 'application/x-bcs'
 
-/** Kept-alive connection on which one request is sent at a time. */
-interface Client {
-  readonly socket: Socket
-  /** Sends a request whole; returns its response. */
-  ask(request?: string): Promise<string>
-}
-
-function clientOf (t: Test, { url }: Pick<TestVarve, 'url'>): Client {
+/** Opens a kept-alive connection; `ask` sends a request whole and returns its response. */
+function clientOf (t: Test, { url }: Pick<TestVarve, 'url'>) {
   const client = openRaw(t, url)
   const { socket } = client
   socket.setNoDelay(true)
@@ -46,19 +40,12 @@ function isWhole (text: string): boolean {
   return end !== -1 && text.length >= end + 4 + Number(length ?? 0)
 }
 
-interface Setup {
-  readonly varve: TestVarve
-  readonly client: Client
-  /** Number of requests that Node parsed since the last call. */
-  parsed(): number
-}
-
-/** Starts varve at an upstream with these bodies, and sends a request until its bytes are known. */
+/** Sends a request until its bytes are known; `parsed` counts what Node parsed since the last call. */
 async function start (
   t: Test,
   change: ConfigChange = {},
   bodyOf: (target: string) => string = () => '[]'
-): Promise<Setup> {
+) {
   const stub = await startStubUpstream(t, (request, response) => {
     const { url = '', headers: { accept = '' } } = request
     const version = Number(/ledger_version=(\d+)/.exec(url)?.[1])

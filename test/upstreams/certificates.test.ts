@@ -1,5 +1,5 @@
 import { writeFileSync } from 'node:fs'
-import { createServer, type Server } from 'node:https'
+import { createServer } from 'node:https'
 import { join } from 'node:path'
 import { type SecureContextOptions } from 'node:tls'
 import t, { type Test } from 'tap'
@@ -13,18 +13,10 @@ import { type TestVarve, varveAt } from '../support/varve.js'
 const expired = certificateUntil(new Date(Date.now() - 1000))
 const modules = (version: number): string => `/v1/accounts/0x1/modules?ledger_version=${version}`
 
-interface TlsUpstream {
-  readonly server: Server
-  readonly port: number
-  readonly requests: string[]
-  /** Closes every connection, so that the next request needs a handshake. */
-  disconnect(): void
-}
-
 async function startTlsUpstream (
   t: Test,
   options: SecureContextOptions = { cert: certificate, key }
-): Promise<TlsUpstream> {
+) {
   const requests: string[] = []
   const server = createServer(options, (request, response) => {
     requests.push(String(request.url))
@@ -33,6 +25,7 @@ async function startTlsUpstream (
     respondOk(response, '[]')
   })
   const port = Number(new URL(await listening(t, server)).port)
+  // The next request needs a handshake after it.
   return { server, port, requests, disconnect: () => server.closeAllConnections() }
 }
 

@@ -33,10 +33,10 @@ const head = (status: string, lines: string[]): string =>
 
 t.test('a request carries the operator\'s headers, one media type, no coding and nothing else', async t => {
   const stub = await startEmptyUpstream(t)
-  const { client, fetches } = clientAt(t, `${stub.url}/key/`, {
+  const { client } = clientAt(t, `${stub.url}/key/`, {
     headers: { Authorization: 'Bearer secret', Accept: 'text/html' }
   })
-  const upstreamResponse = await client.fetch(testRequest)
+  const { body } = await client.fetch(testRequest)
   t.same(stub.requests, ['GET /key/v1/accounts/0x1/modules'])
   const [lines = []] = stub.rawHeaders
   const sent = Object.fromEntries(
@@ -44,11 +44,7 @@ t.test('a request carries the operator\'s headers, one media type, no coding and
   )
   t.same(Object.keys(sent).sort(), ['accept', 'accept-encoding', 'authorization', 'connection', 'host', 'user-agent'])
   t.match(sent, { accept: 'application/json', 'accept-encoding': 'identity', authorization: 'Bearer secret' })
-  t.equal(upstreamResponse.body.toString(), '[]')
-  t.equal(upstreamResponse.stamped?.position.head.version, 1000n)
-  t.same(fetches, ['n account_modules 200'])
-  t.ok(client.lastFetchSucceeded)
-  t.equal(client.position?.head.version, 1000n)
+  t.equal(body.toString(), '[]')
 })
 
 t.test('an unreachable upstream is a failure with its reason', async t => {

@@ -4,13 +4,13 @@ import t, { type Test } from 'tap'
 import { cacheStatusHeader } from '../support/cache-status.js'
 import { sendRequest } from '../support/client.js'
 import { readLatencies, startInFrontOf, startWithUpstreams } from '../support/multiple-upstreams.js'
-import { type StubUpstream, respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
+import { respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 import { type TestVarve, varveAt } from '../support/varve.js'
 
 const modules = (version: number): string => `/v1/accounts/0x1/modules?ledger_version=${version}&limit=1`
 const shape = /"error_code":"internal_error","vm_error_code":null/
-t.test('a hanging upstream never costs a client its whole timeout, and varve reports the cost', async t => {
+t.test('a hanging upstream never costs a client its whole timeout', async t => {
   const served = await startWithUpstreams(t, [{}, {}], { hedge: { afterMs: 60 } }, { timeoutMs: 3000 })
   const { upstreams: [one], varve } = served
   one?.faults.add({ kind: 'hang', match: 'account_modules' })
@@ -21,15 +21,6 @@ t.test('a hanging upstream never costs a client its whole timeout, and varve rep
     return (await varve.metric('varve_hedges_total{result="won"}') ?? 0) > 0
   }, 'a second upstream got a request')
   t.ok(Math.max(...times) < 1200, `${Math.max(...times)} ms`)
-  const [won = 0, lost = 0, failed] = await Promise.all(
-    ['won', 'lost', 'failed'].map(async result => await varve.metric(`varve_hedges_total{result="${result}"}`))
-  )
-  t.ok(won > 0)
-  t.equal(failed, 0)
-  t.equal(
-    await varve.metric('varve_upstream_requests_total{upstream="n1",endpoint="account_modules",status="cancelled"}'),
-    won + lost
-  )
   t.equal(await served.upStates(), '1,1')
   const off = await startWithUpstreams(t, [{}, {}], { hedge: { share: 0, afterMs: 30 } }, { timeoutMs: 3000 })
   off.upstreams[0]?.faults.add({ kind: 'hang', match: 'account_modules' })
@@ -39,19 +30,8 @@ t.test('a hanging upstream never costs a client its whole timeout, and varve rep
   )
 })
 
-/** Upstream that responds when a test allows it, and records its concurrency and the time of each request. */
-interface BlockedUpstream {
-  readonly stub: StubUpstream
-  /** Responds to the next waiting read. */
-  next(): Promise<void>
-  /** Responds to all reads until these are done. */
-  nextUntil(settled: Promise<unknown>): Promise<void>
-  most(): number
-  readonly requestedAt: number[]
-}
-
-/** Responds by itself after `answersInMs`, if given. */
-async function startBlockedUpstream (t: Test, respondsInMs?: number): Promise<BlockedUpstream> {
+/** Starts an upstream that responds when a test allows it, or after `respondsInMs` by itself. */
+async function startBlockedUpstream (t: Test, respondsInMs?: number) {
   const pending: ServerResponse[] = []
   const requestedAt: number[] = []
   let [inFlight, most] = [0, 0]
@@ -81,7 +61,8 @@ async function startBlockedUpstream (t: Test, respondsInMs?: number): Promise<Bl
     requestedAt,
     most: () => most,
     next,
-    nextUntil: async settled => {
+    /** Responds to all reads until these are done. */
+    nextUntil: async (settled: Promise<unknown>): Promise<void> => {
       const over = settled.then(() => 'over')
       while (
         await Promise.race([

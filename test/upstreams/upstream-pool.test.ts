@@ -30,17 +30,8 @@ const modules = (version = 500, address = '0x1'): string => `/v1/accounts/${addr
 const first = respondWith('["first"]')
 const second = respondWith('["second"]')
 
-interface TestPool {
-  get(target?: string): Promise<string>
-  /** Returns the requests of each upstream since the last call. */
-  takeRequestCounts(): number[]
-  hedges(): Promise<Record<string, number>>
-  stateOf(name: string): Promise<string>
-  valueOf(series: string): Promise<number>
-}
-
 /** Starts varve in front of upstreams that it has polled; by their weights the first ranks first. */
-async function startPool (t: Test, upstreams: readonly Scripted[], change: ConfigChange = {}): Promise<TestPool> {
+async function startPool (t: Test, upstreams: readonly Scripted[], change: ConfigChange = {}) {
   const stubs = await Promise.all(upstreams.map(async upstream =>
     await startStubUpstream(t, (request, response) => {
       request.resume()
@@ -69,13 +60,14 @@ async function startPool (t: Test, upstreams: readonly Scripted[], change: Confi
       const { status, body } = await varve.get(target)
       return `${status} ${body}`
     },
+    /** Returns the requests of each upstream since the last call. */
     takeRequestCounts: () => stubs.map(({ requests }) => requests.splice(0).length),
-    hedges: async () => ({
+    hedges: async (): Promise<Record<string, number>> => ({
       won: await valueOf('varve_hedges_total{result="won"}'),
       lost: await valueOf('varve_hedges_total{result="lost"}'),
       failed: await valueOf('varve_hedges_total{result="failed"}')
     }),
-    stateOf: async name => {
+    stateOf: async (name: string): Promise<string> => {
       const { upstreams: all } = JSON.parse((await sendRequest(varve.adminUrl, '/status.json')).body) as {
         upstreams: Array<{ name: string, state: string }>
       }
