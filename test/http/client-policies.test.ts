@@ -77,24 +77,15 @@ t.test('an address may read so many times a second from upstreams; hits are not 
   t.match(await untilLimited(async nth => await varve.get(modules(400 + nth))), {
     headers: { 'x-node-ledger-version': /^\d+$/ }
   }, 'a 429 for a known read carries the position too')
+  const hit = { status: 200, headers: { 'cache-status': 'varve; hit; detail=memory' } }
+  const free: Array<[why: string, target: string, response: object]> = [
+    ['a hit', modules(100), hit],
+    ['another request variant', '/v1/accounts/1/modules?limit=01&ledger_version=100', hit],
+    ['a request that varve rejects', '/v1/accounts/xyz/modules', { status: 400 }],
+    ['an unknown path', '/v2/no', { status: 404 }]
+  ]
   for (let round = 0; round < 9; round++) {
-    t.match(
-      await varve.get(modules(100)),
-      { status: 200, headers: { 'cache-status': 'varve; hit; detail=memory' } },
-      'a hit costs nothing'
-    )
-  }
-  t.match(await varve.get('/v1/accounts/1/modules?limit=01&ledger_version=100'), {
-    status: 200,
-    headers: { 'cache-status': 'varve; hit; detail=memory' }
-  }, 'also as another request variant')
-  for (let round = 0; round < 9; round++) {
-    t.match(
-      await varve.get('/v1/accounts/xyz/modules'),
-      { status: 400 },
-      'a request that varve rejects costs nothing either'
-    )
-    t.match(await varve.get('/v2/no'), { status: 404 })
+    for (const [why, target, response] of free) t.match(await varve.get(target), response, `${why} costs nothing`)
   }
   const limited = await varve.metric('varve_requests_total{endpoint="account_modules",outcome="limited",status="429"}')
   t.equal(limited, (seen[429] ?? 0) + 3)

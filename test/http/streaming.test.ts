@@ -1,6 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { once } from 'node:events'
 import { Agent, type IncomingMessage, request, type ServerResponse } from 'node:http'
+import { buffer as read } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
 import { Deferred } from '../../src/workers/deferred.js'
 import { serveRead } from '../../src/proxy/serve-read.js'
@@ -51,12 +52,6 @@ async function open (url: string, target: string, method = 'GET'): Promise<Incom
   const [response] = await once(sent, 'response') as [IncomingMessage]
   sent.on('error', () => {})
   return response.on('error', () => {})
-}
-
-async function read (response: AsyncIterable<Uint8Array>): Promise<Buffer> {
-  const chunks: Uint8Array[] = []
-  for await (const chunk of response) chunks.push(chunk)
-  return Buffer.concat(chunks)
 }
 
 async function gone (response: ServerResponse): Promise<boolean> {

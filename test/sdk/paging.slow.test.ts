@@ -18,20 +18,18 @@ interface Walked {
 
 type PageOf = (cursor: string | undefined) => Promise<{ items: unknown[], cursor: string | undefined }>
 
+const pageWith = (cursor: string | undefined, limit: number): Parameters<Aptos['getAccountModulesPage']>[0] => ({
+  accountAddress: cafe,
+  options: { limit, ...(cursor !== undefined && { cursor }) }
+})
 const listings: Record<string, (aptos: Aptos, limit: number) => PageOf> = {
-  modules: (aptos, limit) => async cursor => {
-    const { modules, cursor: next } = await aptos.getAccountModulesPage({
-      accountAddress: cafe,
-      options: { limit, ...(cursor !== undefined && { cursor }) }
-    })
-    return { items: modules, cursor: next }
+  modules: (aptos, limit) => async at => {
+    const { modules: items, cursor } = await aptos.getAccountModulesPage(pageWith(at, limit))
+    return { items, cursor }
   },
-  resources: (aptos, limit) => async cursor => {
-    const { resources, cursor: next } = await aptos.getAccountResourcesPage({
-      accountAddress: cafe,
-      options: { limit, ...(cursor !== undefined && { cursor }) }
-    })
-    return { items: resources, cursor: next }
+  resources: (aptos, limit) => async at => {
+    const { resources: items, cursor } = await aptos.getAccountResourcesPage(pageWith(at, limit))
+    return { items, cursor }
   }
 }
 
