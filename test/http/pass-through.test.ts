@@ -63,22 +63,14 @@ t.test('other requests under /v1 are forwarded as passThrough says', async t => 
   const forwards: [string, string, readonly PassThroughScope[]][] = [
     ['GET', spec, ['reads', 'transactions', 'all']],
     ['HEAD', spec, ['reads', 'transactions', 'all']],
-    ['GET', '/v1//', ['reads', 'transactions', 'all']],
     ['GET', '/v1/no/such/thing?a=b', ['reads', 'transactions', 'all']],
-    ['GET', '/v1/accounts/0x1/transactions', ['reads', 'transactions', 'all']],
-    ['GET', '/v1/transactions/wait_by_hash/0x1', ['reads', 'transactions', 'all']],
-    ['GET', '/v1/-/healthy', ['reads', 'transactions', 'all']],
     ['POST', '/v1/transactions', ['transactions', 'all']],
     ['POST', posted, ['transactions', 'all']],
     ['POST', '/v1/view/', ['all']],
-    ['POST', '/v1/tables/0xab/raw_item/', ['all']],
     ['GET', '/v1/set_failpoint?name=a', []],
-    ['GET', '/v1/set%5ffailpoint', []],
     ['GET', '/v1/%252Fset%255ffailpoint', []],
     ['GET', '/', []],
-    ['GET', '/v1x', []],
-    ['POST', '/v2/view', []],
-    ['GET', '/metrics', []]
+    ['POST', '/v2/view', []]
   ]
   for (const passThrough of passThroughScopes) {
     const varve = await varveAt(t, stub.url, { passThrough })
