@@ -122,66 +122,6 @@ t.test('a cursor is parsed type by type, and rejected where a type is invalid', 
   ) t.equal(await at(args), 400, args)
 })
 
-t.test('resources appear, change and disappear from version to version', async t => {
-  const { url, ledger } = await startSandboxNode(t, { prunedBlocks: 0, blocks: 1_600 })
-  const seen: string[][] = []
-  for (const version of [0n, 1_000n, 5_000n, 12_000n, ledger.head.version]) {
-    seen.push(
-      (await requestNode(`${url}/v1/accounts/0xcafe/resources?ledger_version=${version}`)).json.map((item: any) =>
-        JSON.stringify(item)
-      )
-    )
-  }
-  const types = seen.map(items => new Set(items.map(item => JSON.parse(item).type)))
-  t.ok([...types[1] ?? []].some(type => !types[0]?.has(type)), 'one appeared')
-  t.ok([...types[0] ?? []].some(type => !types[4]?.has(type)), 'one disappeared')
-  t.ok(
-    [...types[0] ?? []].some(type =>
-      types[4]?.has(type) &&
-      seen[0]?.find(item => item.includes(`"${type}"`)) !== seen[4]?.find(item => item.includes(`"${type}"`))
-    ),
-    'one changed'
-  )
-  t.ok(seen.every(items => items.length >= 20))
-})
-
-t.test('the counter of an event handle is the number of events in its stream, at each version', async t => {
-  const { url, ledger } = await startSandboxNode(t, { prunedBlocks: 0 })
-  const handles = [
-    ['0x1', '0x1::block::BlockResource', 'new_block_events'],
-    ['0x1', '0x1::reconfiguration::Configuration', 'events'],
-    ['0xcafe', coins, 'deposit_events'],
-    ['0xcafe', coins, 'withdraw_events'],
-    ['0x1', '0x1::account::Account', 'key_rotation_events']
-  ] as const
-  for (const [account, type, field] of handles) {
-    const { counter, guid } = (await requestNode(`${url}/v1/accounts/${account}/resource/${type}`)).json.data[field]
-    t.same((await requestNode(`${url}/v1/accounts/${account}/events/${type}/${field}?start=${counter}`)).json, [])
-    const [last] = (await requestNode(`${url}/v1/accounts/${account}/events/${type}/${field}?limit=1`)).json
-    t.equal(guid.id.addr, account)
-    if (counter === '0') {
-      t.equal(last, undefined)
-      continue
-    }
-    t.match(last, {
-      sequence_number: `${BigInt(counter) - 1n}`,
-      guid: { creation_number: guid.id.creation_num, account_address: account }
-    })
-    const before =
-      (await requestNode(`${url}/v1/accounts/${account}/resource/${type}?ledger_version=${BigInt(last.version) - 1n}`))
-        .json
-        .data[field]
-    const then =
-      (await requestNode(`${url}/v1/accounts/${account}/resource/${type}?ledger_version=${last.version}`)).json
-        .data[field]
-    t.same([before.counter, then.counter], [last.sequence_number, counter])
-  }
-  const { data } = (await requestNode(
-    `${url}/v1/accounts/0x1/resource/0x1::block::BlockResource?ledger_version=${ledger.block(77).lastVersion}`
-  )).json
-  t.match(data, { height: '77', new_block_events: { counter: '78' } })
-})
-
 t.test('a module is the item of the listing as the release renders it; its BCS is the bytecode', async t => {
   const { url, ledger } = await startSandboxNode(t)
   for (const account of ['0x1', '0xcafe']) {

@@ -1,4 +1,3 @@
-import { connect } from 'node:net'
 import t, { type Test } from 'tap'
 import { startSandbox } from '#sandbox'
 import { requestNode, getRaw, sendRaw } from './request-node.js'
@@ -73,28 +72,6 @@ t.test('an error fault has the shape, the status and the position headers of ful
   t.equal((await struck({ kind: 'rateLimited' })).headers['retry-after'], '1')
 })
 
-t.test('faults can replace headers and bodies', async t => {
-  const { url, faults } = await start(t)
-  faults.add({
-    kind: 'headers',
-    set: { 'Content-Type': 'text/plain', 'cache-control': 'no-store', 'set-cookie': 'a=b' },
-    remove: ['X-Aptos-Epoch']
-  })
-  faults.add({ kind: 'body', body: '{"made":"up"}' })
-  const { headers, json } = await requestNode(`${url}/v1`)
-  t.match(headers, {
-    'content-type': 'text/plain',
-    'cache-control': 'no-store',
-    'x-aptos-chain-id': '4',
-    'content-length': '13'
-  })
-  t.notOk(headers['x-aptos-epoch'])
-  t.same(json, { made: 'up' })
-  faults.clear()
-  faults.add({ kind: 'headers' })
-  t.equal((await requestNode(`${url}/v1`)).status, 200)
-})
-
 t.test('faults can reset a connection, fill it with garbage, or end it within the body', async t => {
   const { url, faults } = await start(t)
   const truth = await requestNode(`${url}/v1`)
@@ -129,68 +106,6 @@ t.test('a hanging request gets no response, and closing the sandbox ends it', as
   await t.rejects(hanging, { code: 'ECONNRESET' })
 })
 
-t.test('held requests wait for their release, and read the state then or at their arrival', async t => {
-  const { url, faults, ledger } = await start(t)
-  const before = ledger.head.version
-  const [hold, late] = [faults.hold('index'), faults.hold('estimate_gas_price', { late: true })]
-  const responses = [requestNode(`${url}/v1`), requestNode(`${url}/v1/estimate_gas_price`)]
-  t.equal((await requestNode(`${url}/v1/info`)).status, 200)
-  await Promise.all([hold.arrived, late.arrived])
-  t.equal(hold.arrivedCount, 1)
-  // One more event-loop turn, so that the late request has read its state.
-  await new Promise(resolve => setImmediate(resolve))
-  ledger.grow()
-  hold.release()
-  faults.clear()
-  const [index, gas] = await Promise.all(responses)
-  t.equal(index?.headers['x-aptos-ledger-version'], `${ledger.head.version}`)
-  t.equal(gas?.headers['x-aptos-ledger-version'], `${before}`)
-  t.equal((await requestNode(`${url}/v1`)).status, 200)
-})
-
-t.test('a client that leaves while held gets nothing, and the sandbox goes on', async t => {
-  const { url, faults } = await start(t)
-  const hold = faults.hold()
-  const { hostname, port } = new URL(url)
-  const socket = connect(Number(port), hostname, () => socket.write('GET /v1 HTTP/1.1\r\nhost: node\r\n\r\n'))
-  await hold.arrived
-  const left = new Promise(resolve => socket.on('close', resolve))
-  socket.destroy()
-  await left
-  hold.release()
-  t.equal((await requestNode(`${url}/v1`)).status, 200)
-  // An incomplete body is no request.
-  const half = connect(
-    Number(port),
-    hostname,
-    () => half.end('POST /v1/tables/1/item HTTP/1.1\r\nhost: node\r\ncontent-length: 50\r\n\r\n{')
-  )
-  await new Promise(resolve => half.on('close', resolve).resume())
-  t.equal((await requestNode(`${url}/v1`)).status, 200)
-})
-
-t.test('a slow response reads the state after its delay, or before it with late', async t => {
-  const { url, faults, ledger } = await start(t)
-  const before = ledger.head.version
-  for (const late of [false, true]) {
-    faults.add({ kind: 'slow', ms: 30, late, times: 1 })
-    const hold = faults.hold('index')
-    const begun = performance.now()
-    const slow = requestNode(`${url}/v1`)
-    await hold.arrived
-    hold.release()
-    if (late) await new Promise(resolve => setImmediate(resolve))
-    ledger.grow()
-    const { headers } = await slow
-    t.ok(performance.now() - begun >= 29)
-    t.equal(
-      BigInt(String(headers['x-aptos-ledger-version'])),
-      late ? ledger.block(ledger.head.blockHeight - 1n).lastVersion : ledger.head.version
-    )
-  }
-  t.ok(ledger.head.version > before)
-})
-
 t.test('a lagging sandbox reports and reads an older head, at the end of a block', async t => {
   const { url, faults, ledger } = await start(t)
   const { version, blockHeight } = ledger.head
@@ -220,14 +135,6 @@ t.test('a lagging sandbox reports and reads an older head, at the end of a block
   }
   faults.add({ kind: 'lag', versions: 1_000_000 })
   t.match(await index(), { block_height: '0', oldest_block_height: '0' })
-})
-
-t.test('a sandbox that fell back stays there while the chain goes on', async t => {
-  const { url, faults, ledger } = await start(t)
-  const { blockHeight } = ledger.head
-  faults.add({ kind: 'fallBack', blocks: 5 })
-  ledger.grow(20)
-  t.equal((await requestNode(`${url}/v1`)).json.block_height, `${blockHeight - 5n}`)
 })
 
 t.test('another chain has another id, or a lower version, a later time and other blocks', async t => {

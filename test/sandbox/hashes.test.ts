@@ -122,32 +122,6 @@ t.test('the leaf of a real transaction, on the root before it, gives its real ro
   t.same(node(roots[0] ?? placeholder, node(leaf, placeholder)), roots[1])
 })
 
-t.test('an accumulator has the root that the definition gives, before and after pruning', async t => {
-  const node = hasherOf('TransactionAccumulator')
-  const leaves = Array.from({ length: 2_500 }, (_, index) => hasherOf('leaf')(u64Bytes(BigInt(index))))
-  // The root by definition: pairs of nodes level by level, with a placeholder where a pair lacks its second node.
-  const rootOf = (count: number): Buffer => {
-    let level = leaves.slice(0, count)
-    while (level.length > 1) {
-      level = Array.from(
-        { length: Math.ceil(level.length / 2) },
-        (_, index) => node(level[2 * index] ?? eventRoot([]), level[2 * index + 1] ?? eventRoot([]))
-      )
-    }
-    return level[0] ?? eventRoot([])
-  }
-  const accumulator = new TransactionAccumulator()
-  t.same(accumulator.rootOf(0), rootOf(0))
-  for (const leaf of leaves) accumulator.append(leaf)
-  const counts = [1, 2, 3, 4, 5, 7, 8, 63, 64, 65, 1_023, 1_024, 1_025, 1_536, 2_047, 2_048, 2_049, 2_499, 2_500]
-  for (const count of counts) t.same(accumulator.rootOf(count), rootOf(count), `${count} leaves`)
-  accumulator.pruneTo(2_047)
-  for (const count of counts.filter(count => count >= 1_536)) t.same(accumulator.rootOf(count), rootOf(count))
-  accumulator.pruneTo(2_048)
-  t.throws(() => accumulator.rootOf(1_536), { message: /was dropped/ })
-  for (const count of counts.filter(count => count >= 2_048)) t.same(accumulator.rootOf(count), rootOf(count))
-})
-
 t.test('with real leaves every root is the one over the transactions that are read', async t => {
   const options = { ...defaultSettings, blocks: 60, prunedBlocks: 0 }
   const [real, drawn] = [new Ledger({ ...options, realLeaves: true }), new Ledger(options)]

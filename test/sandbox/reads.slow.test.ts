@@ -6,56 +6,6 @@ import { startSandboxNode } from '../support/replicas.js'
 const bcs = { accept: 'application/x-bcs' }
 const coins = '0x1::coin::CoinStore%3C0x1::aptos_coin::AptosCoin%3E'
 
-t.test('an item has one value per version range; a latest read is a read at the stamped version', async t => {
-  const { url, ledger } = await startSandboxNode(t)
-  const item = { key_type: 'u64', value_type: 'u128', key: '7' }
-  const read = async (query = '') => await requestTableItem(url, item, query, '0x5eed')
-  const latest = await read()
-  t.match(latest.text, /^"\d+"$/)
-  t.equal(
-    (await read(`?ledger_version=${latest.headers['x-aptos-ledger-version']}`)).text,
-    latest.text
-  )
-  const values = new Set<string>()
-  let changes = 0
-  let before = ''
-  for (let version = ledger.oldest.version; version < ledger.oldest.version + 600n; version++) {
-    const { text } = await read(`?ledger_version=${version}`)
-    values.add(text)
-    if (text !== before) changes++
-    before = text
-  }
-  t.ok(values.size > 1)
-  t.equal(changes, values.size)
-})
-
-t.test('genesis writes the first hundred u64 keys and two names of each table; others come later', async t => {
-  const { url, ledger } = await startSandboxNode(t, { prunedBlocks: 0 })
-  for (
-    const [type, key] of [['u64', '0'], ['u64', '99'], ['0x1::string::String', 'alice'], [
-      '0x1::string::String',
-      'bob'
-    ]] as const
-  ) {
-    t.equal(
-      (await requestTableItem(url, { key_type: type, value_type: 'bool', key }, '?ledger_version=0', '0x42')).status,
-      200,
-      key
-    )
-  }
-  let [found, born] = [0, 0]
-  for (let key = 100; key < 130; key++) {
-    const item = { key_type: 'u64', value_type: 'bool', key: String(key) }
-    const now = await requestTableItem(url, item, '', '0x5eed')
-    const then = await requestTableItem(url, item, '?ledger_version=0', '0x5eed')
-    if (now.status === 200) found++
-    if (now.status === 200 && then.status === 404) born++
-    t.notOk(now.status === 404 && then.status === 200)
-  }
-  t.same([found, born], [28, 28])
-  t.ok(ledger.head.version > 6_000n)
-})
-
 t.test('JSON values depend on their type, and BCS encodes the same values', async t => {
   const { url } = await startSandboxNode(t, { startVersion: 2n ** 53n + 1n })
   const value = async (type: string): Promise<[NodeResponse, Buffer]> => {
@@ -193,26 +143,6 @@ t.test('events come one per block in rising order, the last ones by default', as
   t.equal(binary.body.readBigUInt64LE(1), block.firstVersion)
 })
 
-t.test('events of every third block and of every epoch are also in their transactions', async t => {
-  const { url } = await startSandboxNode(t)
-  for (
-    const path of [
-      `0xcafe/events/${coins}/deposit_events`,
-      '0x1/events/0x1::reconfiguration::Configuration/events',
-      '0x1/events/0x1::block::BlockResource/new_block_events'
-    ]
-  ) {
-    for (const { version, ...event } of (await requestNode(`${url}/v1/accounts/${path}?limit=3`)).json) {
-      const { transactions } = (await requestNode(`${url}/v1/blocks/by_version/${version}?with_transactions=true`)).json
-      const found = transactions.find((transaction: any) => transaction.version === version)
-      t.ok(
-        found.events.some((emitted: unknown) => JSON.stringify(emitted) === JSON.stringify(event)),
-        `${path} ${version}`
-      )
-    }
-  }
-})
-
 t.test('pruned events give each of the responses that nodes give', async t => {
   const { url, ledger } = await startSandboxNode(t)
   const at = async (start: number, field = '0x1/events/0x1::block::BlockResource/new_block_events') =>
@@ -269,19 +199,6 @@ t.test('a block begins with its metadata and ends with a checkpoint or an epilog
     first_version: '0',
     last_version: '0'
   })
-})
-
-t.test('a fault inside the ledger is a 500 with the position', async t => {
-  const { url, ledger } = await startSandboxNode(t, { blocks: 5, prunedBlocks: 0 })
-  Object.assign(ledger, {
-    blockOf () {
-      throw new Error('broken disk')
-    }
-  })
-  const rejected = await requestNode(`${url}/v1/blocks/by_version/1`)
-  t.equal(rejected.status, 500)
-  t.same(rejected.json, { message: 'Error: broken disk', error_code: 'internal_error', vm_error_code: null })
-  t.ok(rejected.headers['x-aptos-chain-id'])
 })
 
 t.test('the transactions of a huge block are truncated at the maximum without notice', async t => {

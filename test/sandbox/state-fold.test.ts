@@ -1,15 +1,9 @@
-import fc from 'fast-check'
 import t from 'tap'
-import { readAddress } from '../../sandbox/address.js'
 import { Ledger } from '../../sandbox/ledger.js'
-import { chainAsset, primaryStore } from '../../sandbox/resources.js'
 import { defaultSettings } from '../../sandbox/options.js'
 import { dispatch } from '../../sandbox/dispatch.js'
 import { type WriteSetChange } from '../../sandbox/records.js'
-import { groupKey, itemKey, moduleKey, resourceKey, stateKeyHash } from '../../sandbox/state-key.js'
 import { transactionRecord } from '../../sandbox/transactions.js'
-import { trustedStructTag } from '../../sandbox/type-tag.js'
-import { check, seedTitle } from '../support/properties.js'
 
 // Covers two epochs and every kind of change; ends before the large blocks.
 const ledger = new Ledger({ ...defaultSettings, blocks: 420, prunedBlocks: 0 })
@@ -17,7 +11,6 @@ const listed: ReadonlyArray<readonly WriteSetChange[]> = Array.from(
   { length: Number(ledger.head.version) + 1 },
   (_, version) => transactionRecord(ledger, ledger.blockOf(BigInt(version)), BigInt(version)).changes
 )
-const groups = ['0x1::object::ObjectGroup', '0x42::game::PieceGroup'].map(trustedStructTag)
 
 interface Read {
   readonly target: string
@@ -130,100 +123,4 @@ t.test('the state at a version is the fold of the changes up to it', async t => 
   for (const version of [0, 1, 7, ...Array.from({ length: 6 }, (_, part) => Math.floor(last * (part + 1) / 6))]) {
     t.same(differences(foldTo(version), version), [], `version ${version}`)
   }
-})
-
-interface Dependent {
-  readonly read: Read
-  readonly dependsOn: (change: WriteSetChange) => boolean
-}
-
-const hashes = (keys: Buffer[]): Dependent['dependsOn'] => {
-  const known = new Set(keys.map(stateKeyHash))
-  return change => known.has(change.state_key_hash)
-}
-const addressOf = (text: string): string => String(readAddress(text))
-const resourceKeys = (address: string, type: string): Buffer[] => [
-  resourceKey(addressOf(address), trustedStructTag(type)),
-  ...groups.map(group => groupKey(addressOf(address), group))
-]
-const coin = '0x1::aptos_coin::AptosCoin'
-const viewCall = (name: string, args: string[] = [], types: string[] = []): Read => ({
-  target: '/v1/view',
-  body: JSON.stringify({ function: name, type_arguments: types, arguments: args })
-})
-
-/** Reads with the keys that their answers can depend on, computed from the request alone. */
-const dependents: readonly Dependent[] = [
-  ...['0xcafe', '0x42', '0x1', '0xa11ce', '0xdead'].flatMap((address): Dependent[] => [
-    {
-      read: { target: `/v1/accounts/${address}` },
-      dependsOn: hashes(resourceKeys(address, '0x1::account::Account'))
-    },
-    {
-      read: { target: `/v1/accounts/${address}/resources` },
-      dependsOn: change => 'address' in change && change.address === address && change.type.endsWith('resource')
-    },
-    {
-      read: { target: `/v1/accounts/${address}/modules` },
-      dependsOn: change => 'address' in change && change.address === address && change.type.endsWith('module')
-    },
-    ...['0xa', coin].map((asset): Dependent => ({
-      read: { target: `/v1/accounts/${address}/balance/${asset}` },
-      dependsOn: hashes([
-        ...asset === coin ? [resourceKey(addressOf(address), trustedStructTag(`0x1::coin::CoinStore<${coin}>`))] : [],
-        ...groups.map(group => groupKey(primaryStore(addressOf(address), chainAsset), group))
-      ])
-    })),
-    {
-      read: viewCall('0x1::account::get_sequence_number', [address]),
-      dependsOn: hashes(resourceKeys(address, '0x1::account::Account'))
-    }
-  ]),
-  ...['Piece', 'Rank', 'Turn', 'Token', 'Badge', 'Line<u8>', 'Cell'].flatMap((name): Dependent[] =>
-    ['0x42', '0x70ce', '0xcafe'].map(address => ({
-      read: resourceRead(address, `0x42::game::${name}`),
-      dependsOn: hashes(resourceKeys(address, `0x42::game::${name}`))
-    }))
-  ),
-  ...['menu', 'till', 'seasonal'].map((name): Dependent => ({
-    read: moduleRead('0xcafe', name),
-    dependsOn: hashes([moduleKey(addressOf('cafe'), name)])
-  })),
-  ...['height', 'price_of'].map((name): Dependent => ({
-    read: viewCall(`0xfeed::oracle::${name}`, name === 'height' ? [] : ['1'], name === 'height' ? [] : ['u8']),
-    dependsOn: hashes(resourceKeys('0x1', '0x1::block::BlockResource'))
-  })),
-  ...['0x5eed', '0x42', '0xb00c'].flatMap((handle): Dependent[] =>
-    [0n, 1n, 2n, 7n, 11n, 110n].flatMap((key): Dependent[] => {
-      const bytes = Buffer.alloc(8)
-      bytes.writeBigUInt64LE(key)
-      const item = {
-        target: `/v1/tables/${handle}/item`,
-        body: JSON.stringify({ key_type: 'u64', value_type: 'u64', key: `${key}` })
-      }
-      const dependsOn = hashes([itemKey(addressOf(handle), bytes)])
-      return [{ read: item, dependsOn }, { read: rawItemRead(handle, `0x${bytes.toString('hex')}`), dependsOn }]
-    })
-  )
-]
-
-// Draws a read at random, and a version at which a transaction lists a key of some read, or any version.
-const interesting = listed.flatMap((changes, version) =>
-  version > 0 && dependents.some(({ dependsOn }) => changes.some(dependsOn)) ? version : []
-)
-const drawn = fc.record({
-  version: fc.oneof(fc.integer({ min: 1, max: listed.length - 1 }), fc.constantFrom(...interesting)),
-  dependent: fc.constantFrom(...dependents)
-})
-
-/** True unless the answer changes at a version whose transaction lists no key that the answer can depend on. */
-function isExplained (
-  { version, dependent: { read, dependsOn } }: { version: number, dependent: Dependent },
-  changes: readonly WriteSetChange[] = listed[version] ?? []
-): boolean {
-  return answer(read, version) === answer(read, version - 1) || changes.some(dependsOn)
-}
-
-t.test(`a response changes only where a transaction lists a key that it depends on (${seedTitle})`, async () => {
-  check(fc.property(drawn, drawing => isExplained(drawing)), 3_000)
 })

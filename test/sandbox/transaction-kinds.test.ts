@@ -2,7 +2,6 @@ import { readFileSync } from 'node:fs'
 import t, { type Test } from 'tap'
 import { parse } from 'yaml'
 import { type SandboxOptions } from '#sandbox'
-import { pendingTransactions } from '../../sandbox/transactions.js'
 import { transactionKindsOf } from '../support/transaction-kinds.js'
 import { requestNode, requestTableItem } from './request-node.js'
 import { startSandboxNode } from '../support/replicas.js'
@@ -36,9 +35,6 @@ t.test('every kind of transaction, payload, signature, key and change is in the 
     t.ok(transactionKindsOf(record).has(kind), `${kind} at ${version}`)
   }
 })
-
-// Members of a pending transaction besides its hash and type, as full nodes order them.
-const request = table['transaction user_transaction']?.members?.['']?.slice(10, 18) ?? []
 
 t.test('members have the names and the order of full nodes', async t => {
   const { at } = await start(t)
@@ -129,53 +125,4 @@ t.test('genesis lists everything that exists, as changes and as a write set', as
       address
     )
   }
-})
-
-t.test('changes of a transaction include what its deposits and known accounts do', async t => {
-  const { blockAt, ledger } = await start(t)
-  const store = '0x1::coin::CoinStore<0x1::aptos_coin::AptosCoin>'
-  let [deposits, sendings] = [0, 0]
-  for (let height = 120; height < 180; height++) {
-    for (
-      const { sender, sequence_number: sequence, payload, changes, events } of (await blockAt(`by_height/${height}`))
-        .transactions
-    ) {
-      const of = (type: string, address: string): any =>
-        changes.find((each: any) => each.address === address && each.data?.type === type)?.data.data
-      const deposit = events?.find(({ type }: any) => type === '0x1::coin::DepositEvent')
-      if (deposit !== undefined) {
-        deposits++
-        t.equal(of(store, '0xcafe').deposit_events.counter, String(Number(deposit.sequence_number) + 1))
-        if (payload !== undefined) t.same(payload.arguments, ['0xcafe', deposit.data.amount])
-      }
-      if (sender !== '0xa11ce' && sender !== '0xb0b') continue
-      sendings++
-      t.equal(of('0x1::account::Account', sender).sequence_number, String(Number(sequence) + 1))
-      t.ok(changes.some(({ data }: any) => data?.type === '0x1::fungible_asset::FungibleStore'))
-    }
-  }
-  t.equal(deposits, 20)
-  t.equal(sendings, ledger.knownSendHeights.filter(height => height >= 120 && height < 180).length)
-})
-
-t.test('a pending transaction is committed in the next block under its hash, with the same content', async t => {
-  const { blockAt, ledger } = await start(t, { blocks: 300 })
-  let waited = 0
-  for (let round = 0; round < 60; round++) {
-    const pending = pendingTransactions(ledger, ledger.height)
-    ledger.grow()
-    const { transactions } = await blockAt(`by_height/${ledger.height}`)
-    for (const { type, ...rest } of pending) {
-      waited++
-      t.equal(type, 'pending_transaction')
-      t.same(Object.keys(rest), ['hash', ...request])
-      t.match(transactions.find(({ hash }: any) => hash === rest.hash), { ...rest, type: 'user_transaction' })
-    }
-    t.same(
-      pendingTransactions(ledger, ledger.height - 1),
-      pending,
-      'the pending transaction is committed once the chain has grown'
-    )
-  }
-  t.ok(waited > 60, `${waited}`)
 })

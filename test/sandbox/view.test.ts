@@ -153,19 +153,6 @@ t.test('a view agrees with the state', async t => {
   ])
 })
 
-t.test('a result depends on the version only: it stays for some versions and changes with others', async t => {
-  const { url, ledger } = await startSandboxNode(t, { prunedBlocks: 0 })
-  const price = async (version: bigint) =>
-    await view(url, call('price_of', ['1'], ['u8']), `?ledger_version=${version}`)
-  const first = await price(0n)
-  t.equal((await price(ledger.block(9).lastVersion)).text, first.text)
-  t.not((await price(ledger.block(10).firstVersion)).text, first.text)
-  t.not((await price(ledger.head.version)).headers['x-aptos-gas-used'], first.headers['x-aptos-gas-used'])
-  ledger.grow(50)
-  t.equal((await price(0n)).text, first.text)
-  t.same((await price(0n)).headers['x-aptos-gas-used'], first.headers['x-aptos-gas-used'])
-})
-
 t.test('each view in the ABI of a module can be called, at every release', async t => {
   const { url, ledger } = await startSandboxNode(t)
   const samples: Record<string, unknown> = { u64: '1', address: '0x1', T0: '5' }

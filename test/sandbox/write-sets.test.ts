@@ -97,28 +97,3 @@ t.test('a write set in BCS has the hash that the transaction names, and the keys
   }
   t.ok(groups > 20, `${groups}`)
 })
-
-t.test('the empty write set has the hash that chains show', async t => {
-  const { lastVersion } = ledger.block(4)
-  t.match(recordOf(ledger, lastVersion), {
-    type: 'state_checkpoint_transaction',
-    state_change_hash: '0xafb6e14fe47d850fd0a7395bcfb997ffacf4715e0f895cc162c218e4a7564bc6'
-  })
-})
-
-t.test('accumulator roots are the same for equal chains, and no other chain has any of them', async t => {
-  const rootsOf = (of: Ledger): string[] => versions.map(version => recordOf(of, version).accumulator_root_hash)
-  const roots = rootsOf(ledger)
-  t.equal(new Set(roots).size, roots.length)
-  const same = { ...defaultSettings, blocks: blocks + 40, prunedBlocks: 0 }
-  t.same(rootsOf(new Ledger(same)), roots)
-  for (const other of [{ seed: 2 }, { chainId: 5 }]) {
-    const chain = new Ledger({ ...same, ...other })
-    const their = new Set(
-      versions.slice(0, 300).map(version => {
-        return version > chain.head.version ? '' : recordOf(chain, version).accumulator_root_hash
-      })
-    )
-    t.notOk(roots.some(root => their.has(root)), JSON.stringify(other))
-  }
-})
