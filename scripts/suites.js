@@ -46,7 +46,6 @@ const random = [
     'api/dependencies',
     'api/oracle',
     'end-to-end',
-    'follow/ledger-knowledge',
     'config/secrets',
     'cache/tier-contract',
     'http/fast-path-differential'

@@ -133,21 +133,18 @@ t.test('a page that is too large for memory is halved', async t => {
   t.ok(reached.version > 100n, `${reached.version}`)
 })
 
-t.test('with a share, pages that cannot be checked in BCS count as such and are believed', async t => {
-  const tail = await tailAt(t, { bcsOutput: false }, { verify: 'share' })
-  const end = tail.sandbox.ledger.head.version
-  const reading = await tail.reader.readAfter(tail.headAt(end - 9n))
-  t.match(reading, { result: 'ok', stamped: { position: { head: { version: end } } } })
-  t.ok(reading.transactions.every(({ touchesAll }) => touchesAll === undefined))
-  t.same(tail.verified, ['unavailable'])
-})
-
-t.test('where every page must be checked, one that cannot be is a change of everything', async t => {
-  const tail = await tailAt(t, { bcsOutput: false }, { verify: 'all' })
-  const end = tail.sandbox.ledger.head.version
-  const reading = await tail.reader.readAfter(tail.headAt(end - 9n))
-  t.equal(reading.transactions.length, 9)
-  t.ok(reading.transactions.every(({ touchesAll }) => touchesAll === 'unverified'))
+t.test('a page that BCS cannot check is believed, or changes everything where all are checked', async t => {
+  const rows = [['share', undefined], ['all', 'unverified']] as const
+  for (const [verify, touchesAll] of rows) {
+    const tail = await tailAt(t, { bcsOutput: false }, { verify })
+    const end = tail.sandbox.ledger.head.version
+    const behindStepped = await tail.reader.readAfter({ version: end - 1n, root: undefined })
+    t.match(behindStepped, { result: 'ok', transactions: [{ version: end, touchesAll }] }, verify)
+    const reading = await tail.reader.readAfter(tail.headAt(end - 9n))
+    t.match(reading, { result: 'ok', stamped: { position: { head: { version: end } } } }, verify)
+    t.same(reading.transactions.map(each => each.touchesAll), Array(9).fill(touchesAll), verify)
+    t.ok(tail.verified.length > 0 && tail.verified.every(result => result === 'unavailable'), verify)
+  }
 })
 
 t.test('where every page must be checked, no block goes unchecked', async t => {
@@ -162,15 +159,6 @@ t.test('where every page must be checked, no block goes unchecked', async t => {
   t.equal(head.version, end)
   t.notOk(tail.requested().some(url => url.includes('/blocks/')))
   t.ok(tail.verified.length > 10 && tail.verified.every(result => result === 'equal'))
-})
-
-t.test('behind a version that was stepped over a single transaction is checked too', async t => {
-  const tail = await tailAt(t, { bcsOutput: false }, { verify: 'all' })
-  const end = tail.sandbox.ledger.head.version
-  t.match(await tail.reader.readAfter({ version: end - 1n, root: undefined }), {
-    result: 'ok',
-    transactions: [{ version: end, touchesAll: 'unverified' }]
-  })
 })
 
 t.test('a checked page that hides a change is different', async t => {

@@ -82,16 +82,6 @@ t.test('a response from above the head waits until its version was read, then co
   t.same(results.at(-1), [13, 'unknown'])
 })
 
-t.test('an older response than the known one replaces nothing', async t => {
-  const { record, results, begin, follow } = observed()
-  begin(10)
-  follow(11)
-  record(11, '"1"')
-  record(10, '"0"')
-  record(11, '"1"')
-  t.same(results.map(([, result]) => result), ['unknown', 'unknown', 'equal'])
-})
-
 t.test('without a head, and at a new beginning, nothing is compared', async t => {
   const { record, results, begin, follow } = observed()
   record(10)

@@ -32,26 +32,6 @@ function followerOf (change: Partial<FollowerOptions> = {}) {
   return { follower, clock, states, served, read, calls, update }
 }
 
-t.test('a head serves the reads that arrived within its age of its request', async t => {
-  const { follower, clock, update } = followerOf()
-  t.equal(follower.headFor(1000), undefined)
-  update(100, 100, { begins: true })
-  clock.ms = 5000
-  t.same(follower.headFor(1250), stampedAt(100))
-  t.equal(follower.headFor(1250), follower.confirmed)
-  t.equal(follower.headFor(1251), undefined, 'its request is too old for a later read')
-})
-
-t.test('a head below a version that a client has seen serves nothing', async t => {
-  let served: bigint | undefined
-  const { follower, update } = followerOf({ servedVersion: () => served })
-  update(100, 100, { begins: true })
-  for (const [version, isServed] of [[99n, true], [100n, true], [101n, false]] as const) {
-    served = version
-    t.equal(follower.headFor(1000) !== undefined, isServed, `${version}`)
-  }
-})
-
 t.test('observing, an age of 0 and every state but following serve nothing', async t => {
   for (const change of [{ isServing: false }, { maxAgeMs: 0 }]) {
     const { follower, update, served } = followerOf(change)
@@ -68,17 +48,6 @@ t.test('observing, an age of 0 and every state but following serve nothing', asy
     t.same(states, [['following', undefined], [state, 'why']])
     t.same([follower.state, follower.reason], [state, 'why'])
   }
-})
-
-t.test('each update publishes its versions; the first of them begins knowledge', async t => {
-  const { follower, read, update, served } = followerOf()
-  update(98, 100, { begins: true })
-  update(101, 103)
-  t.same(read, [[100n, true], [101n, false], [102n, false], [103n, false]])
-  t.same(served, [100n, 103n])
-  t.equal(follower.validityAt(103n, 100n, [32n]), 'unchanged')
-  t.equal(follower.validityAt(103n, 100n, [16n]), 'changed')
-  t.equal(follower.unchangedSince(103n, [32n]), 100n)
 })
 
 t.test('a gap between updates loses what was known', async t => {
@@ -106,14 +75,6 @@ t.test('a page that ends elsewhere than at its position confirms nothing', async
   t.same(served, [100n, 103n])
 })
 
-t.test('an update without transactions begins nothing', async t => {
-  const { follower } = followerOf()
-  for (const begins of [true, false]) {
-    follower.apply({ begins, transactions: [], stamped: stampedAt(100), sentAtMs: 1000 })
-    t.same([follower.head, follower.confirmed, follower.state], [undefined, undefined, 'idle'])
-  }
-})
-
 t.test('stopped is final: no update and no other state ends it, and nothing is known any more', async t => {
   const { follower, update, states } = followerOf()
   update(100, 100, { begins: true })
@@ -129,59 +90,6 @@ t.test('stopped is final: no update and no other state ends it, and nothing is k
   t.equal(follower.state, 'stopped')
 })
 
-t.test('forgetting the chain ends serving at once', async t => {
-  const { follower, update, served, states } = followerOf()
-  update(100, 100, { begins: true })
-  follower.clear()
-  t.same([follower.head, follower.headFor(1000), follower.state], [undefined, undefined, 'starting'])
-  t.same(served, [100n, undefined])
-  follower.clear()
-  t.same(states, [['following', undefined], ['starting', undefined]])
-  follower.setState('suspended', 'idle')
-  follower.clear()
-  t.equal(follower.state, 'suspended')
-})
-
-t.test('a repeated state is reported once, with its latest reason', async t => {
-  const { follower, states } = followerOf()
-  follower.setState('interrupted', 'one')
-  follower.setState('interrupted', 'two')
-  t.same([states, follower.reason], [[['interrupted', 'one']], 'two'])
-})
-
-t.test('reads and saved reads are reported to the tail, also without one', async t => {
-  const { follower, calls, update } = followerOf()
-  follower.recordSaved()
-  await follower.bringUp(1000)
-  t.same(calls, { reads: 2, saved: 1, wakes: 0 })
-  follower.catchUp()
-  t.equal(calls.wakes, 0, 'nothing follows')
-  update(100, 100, { begins: true })
-  follower.catchUp()
-  t.equal(calls.wakes, 1)
-  const alone = new Follower({
-    now: () => 0,
-    maxAgeMs: 250,
-    isServing: true,
-    servedVersion: () => undefined,
-    onServedHead: () => {},
-    onState: () => {}
-  })
-  alone.recordSaved()
-  alone.catchUp()
-  await alone.bringUp(0)
-  t.equal(alone.state, 'idle')
-})
-
-t.test('a read waits for no head while observing or without an age', async t => {
-  for (const change of [{ isServing: false }, { maxAgeMs: 0 }]) {
-    const { follower, calls, update } = followerOf(change)
-    update(100, 100, { begins: true })
-    await follower.bringUp(9000)
-    t.same(calls, { reads: 1, saved: 0, wakes: 0 })
-  }
-})
-
 /** Waits as a read does; returns whether it is done, and the time that it took. */
 function waitFor (tail: ReturnType<typeof drivenTail>): { isDone: boolean, tookMs: number | undefined } {
   const startedAtMs = tail.now()
@@ -192,20 +100,6 @@ function waitFor (tail: ReturnType<typeof drivenTail>): { isDone: boolean, tookM
   }, t.fail)
   return waiting
 }
-
-t.test('reads that wait for a version that a client has seen share one early reading', async t => {
-  const tail = drivenTail(t)
-  tail.loop.recordRead()
-  await tail.pass(1000)
-  tail.head = 101
-  tail.servedVersion = 101n
-  const { length } = tail.readings
-  const reads = Array.from({ length: 20 }, () => waitFor(tail))
-  await tail.pass(40)
-  t.ok(reads.every(({ isDone }) => isDone))
-  t.equal(tail.readings.length, length + 1)
-  t.equal(tail.follower.headFor(tail.now())?.position.head.version, 101n)
-})
 
 t.test('a read that comes during a reading which ends too low waits for one more', async t => {
   const tail = drivenTail(t)

@@ -1,9 +1,6 @@
-import fc from 'fast-check'
 import t from 'tap'
 import { publishedCode, type StateDigest } from '../../src/api/state-key.js'
 import { type KnownTransaction, LedgerKnowledge } from '../../src/follow/ledger-knowledge.js'
-import { check, seedTitle } from '../support/properties.js'
-import { stampedAt } from '../support/tail.js'
 
 /** Keys that one version touches; `all` stands for a transaction that says nothing about its changes. */
 type Touches = readonly StateDigest[] | 'all'
@@ -76,53 +73,6 @@ t.test('in every small world, at every head and with any table, no claim is fals
   t.equal(worlds, 8192)
 })
 
-const touchesOf: fc.Arbitrary<Touches> = fc.oneof(
-  { weight: 9, arbitrary: fc.subarray(keys) },
-  { weight: 1, arbitrary: fc.constant('all' as const) }
-)
-
-t.test(`three keys over six versions: no claim is false (${seedTitle})`, async t => {
-  const world = fc.array(touchesOf, { minLength: 7, maxLength: 7 })
-  check(
-    fc.property(
-      world,
-      fc.nat(6),
-      fc.nat(6),
-      fc.constantFrom(2, 4, 1024),
-      (drawn, one, other, slots) =>
-        falseClaim(drawn, knowledgeOf(drawn, Math.min(one, other), Math.max(one, other), slots)) === undefined
-    ),
-    500
-  )
-  t.pass()
-})
-
-t.test('a knowledge that took a gap for no change would be noticed', async t => {
-  const world: readonly Touches[] = [[], [], [a], [], []]
-  const gap = knowledgeOf([[], [], [], [], []], 0, 4, 1024)
-  t.match(falseClaim(world, gap), /unchanged/)
-})
-
-t.test(`forgetting only loses knowledge: a smaller table claims nothing else (${seedTitle})`, async t => {
-  const world = fc.array(touchesOf, { minLength: 7, maxLength: 7 })
-  check(
-    fc.property(world, drawn => {
-      const [all, less] = [knowledgeOf(drawn, 0, 6, 1024), knowledgeOf(drawn, 0, 6, 2)]
-      return subsets.every(dependencies =>
-        drawn.every((_, readAt) =>
-          less.unchangedSince(BigInt(readAt), dependencies) >= all.unchangedSince(BigInt(readAt), dependencies) &&
-          drawn.every((_, at) => {
-            const claim = less.validityAt(BigInt(at), BigInt(readAt), dependencies)
-            return claim === 'unknown' || claim === all.validityAt(BigInt(at), BigInt(readAt), dependencies)
-          })
-        )
-      )
-    }),
-    300
-  )
-  t.pass()
-})
-
 t.test('what was never touched since the beginning is known to be the same', async t => {
   const knowledge = knowledgeOf([[], [], [], [a], [], []], 1, 5, 1024)
   t.equal(knowledge.validityAt(5n, 1n, [b]), 'unchanged')
@@ -170,15 +120,4 @@ t.test('nothing is known before the beginning, after a restart, or above the hea
   t.equal(knowledge.knownFrom, 10n)
   knowledge.clear()
   nothing()
-})
-
-t.test('a position confirms only the head that it names', async t => {
-  const knowledge = new LedgerKnowledge(64)
-  knowledge.begin({ version: 5n, root: 'x' })
-  t.equal(knowledge.confirmed, undefined)
-  const stamped = stampedAt(5)
-  knowledge.confirm(stamped)
-  t.equal(knowledge.confirmed, stamped)
-  knowledge.append(transaction(6, []))
-  t.equal(knowledge.confirmed, undefined, 'between two pages')
 })

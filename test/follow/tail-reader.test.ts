@@ -181,27 +181,19 @@ t.test('a response of another chain is no reading', async t => {
   }
 })
 
-t.test('a newest transaction that is not at its position is no beginning', async t => {
-  const tail = await tailAt(t)
-  const { version } = tail.sandbox.ledger.head
-  tail.sandbox.faults.add({ kind: 'headers', set: { 'x-aptos-ledger-version': `${version + 1n}` } })
-  t.match(await tail.reader.readHead(), { result: 'failed', reason: /not at the position/ })
-})
-
-t.test('a page that ends before the position of its response is not the end', async t => {
-  const tail = await tailAt(t)
-  const head = tail.headAt(tail.sandbox.ledger.head.version)
-  tail.sandbox.faults.add({ kind: 'headers', set: { 'x-aptos-ledger-version': `${head.version + 1n}` } })
-  t.match(await tail.reader.readAfter(head), { result: 'failed', reason: /ends before the position/ })
-  const before = tail.headAt(head.version - 5n)
-  t.match(await tail.reader.readAfter(before), { result: 'ok', stamped: undefined })
-})
-
-t.test('transactions above the position of their page confirm no position', async t => {
+t.test('a page that ends elsewhere than at the position of its response confirms nothing', async t => {
   const tail = await tailAt(t)
   const end = tail.sandbox.ledger.head.version
-  tail.sandbox.faults.add({ kind: 'headers', set: { 'x-aptos-ledger-version': `${end - 2n}` } })
-  const reading = await tail.reader.readAfter(tail.headAt(end - 5n))
-  t.match(reading, { result: 'ok', stamped: undefined })
-  t.equal(versionsOf(reading).at(-1), end)
+  const stampedBeside = (by: bigint): void => {
+    tail.sandbox.faults.clear()
+    tail.sandbox.faults.add({ kind: 'headers', set: { 'x-aptos-ledger-version': `${end + by}` } })
+  }
+  stampedBeside(1n)
+  t.match(await tail.reader.readHead(), { result: 'failed', reason: /not at the position/ })
+  t.match(await tail.reader.readAfter(tail.headAt(end)), { result: 'failed', reason: /ends before the position/ })
+  t.match(await tail.reader.readAfter(tail.headAt(end - 5n)), { result: 'ok', stamped: undefined })
+  stampedBeside(-2n)
+  const above = await tail.reader.readAfter(tail.headAt(end - 5n))
+  t.match(above, { result: 'ok', stamped: undefined })
+  t.equal(versionsOf(above).at(-1), end)
 })
