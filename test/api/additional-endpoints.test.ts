@@ -1,5 +1,5 @@
 import t from 'tap'
-import { classOf, isRenderedByRelease, keysOf, type Read, targetOf } from '../../src/api/read.js'
+import { classOf, keysOf, type Read, targetOf } from '../../src/api/read.js'
 import { type RawRequest, matchEndpoint, readRequest } from '../../src/api/read-request.js'
 
 const viewBcs = 'application/x.aptos.view_function+bcs'
@@ -77,25 +77,6 @@ t.test('every variant of a read on an additional endpoint gets one key and one u
       t.same(keysFor(one), keysFor(read(sent)), spelled)
     }
   }
-})
-
-t.test('the class of a read determines if its response can stay true', async t => {
-  const bcs = { accept: 'application/x-bcs' }
-  const classes: Array<[Read, string]> = [
-    [read('/v1/accounts/0x1?ledger_version=5'), 'immutable'],
-    [read('/v1/accounts/0x1'), 'moving'],
-    [read('/v1/blocks/by_height/5'), 'immutable'],
-    [read('/v1/transactions/by_version/5', bcs), 'immutable'],
-    [read(`/v1/transactions/by_hash/${hash}`), 'immutable'],
-    [read(`/v1/transactions/by_hash/${hash}`, bcs), 'moving'],
-    [read('/v1/transactions?start=5'), 'page'],
-    [read('/v1/transactions?start=5', bcs), 'moving'],
-    [read('/v1/transactions?limit=5'), 'moving'],
-    [read('/v1'), 'moving']
-  ]
-  for (const [of, expected] of classes) t.equal(classOf(of), expected, `${targetOf(of)} ${of.accept}`)
-  t.ok(isRenderedByRelease(read('/v1/transactions/by_version/5')))
-  t.notOk(isRenderedByRelease(read('/v1/transactions/by_version/5', bcs)))
 })
 
 t.test('a view\'s key is its function, types and argument text, without blanks and other members', async t => {

@@ -188,17 +188,6 @@ t.test('JSON that needs layouts depends on all code; BCS, balances, accounts and
   t.ok(both('/v1/accounts/0x1/resources')[0]?.dependencies.some(({ digest }) => digest === publishedCode))
 })
 
-t.test('dependencies have names for people', async t => {
-  t.same(namesOf(itemRequest('0x42', 'u8', 3, 'u8', json)), [`item 0x03 of table ${full('42')}`])
-  t.same(namesOf(requestOf('/v1/accounts/0x1/module/coin', json)), [`module ${full('1')}::coin`])
-  t.same(namesOf(requestOf(`/v1/accounts/0x42/resource/${coin}`, bcs)), [
-    `resource ${coin} at ${full('42')}`,
-    `all groups of ${full('42')}`,
-    `module ${full('1')}::aptos_coin`
-  ])
-  t.match(namesOf(requestOf('/v1/accounts/0x42/balance/0xa', json)), [/^object at 0x[0-9a-f]{64}$/])
-})
-
 t.test('a coin store also depends on the store and the asset that the coin is paired with', async t => {
   const store = namesOf(resourceRequest(`0x1::coin::CoinStore<${coin}>`))
   t.equal(store.filter(name => name.startsWith('object at')).length, 2)

@@ -116,17 +116,6 @@ t.test(`every span covers the value that a parser finds there, in body order (${
   )
 })
 
-t.test(`a truncated body is never read (${seedTitle})`, async () => {
-  check(
-    fc.property(tree, blanks, fc.nat(), (tree, blanks, at) => {
-      const bytes = Buffer.from(print({ items: [tree] }, blanks).trim())
-      const cut = bytes.subarray(0, at % bytes.length)
-      return wholeOf(cut) === undefined && itemRangesIn(cut) === undefined && countItems(cut) === undefined
-    }),
-    500
-  )
-})
-
 // Over these characters, which cannot form part of a literal or an escape, the scan must be as strict as a parser.
 const tokens = [...'[]{},:"1 ']
 

@@ -58,25 +58,9 @@ const meaningOf = (
   { status, headers, body }: TestResponse
 ): unknown => [status, body, headers['content-type'], headers['x-aptos-cursor']]
 
-const primitives = new Set([
-  '',
-  'bool',
-  'u8',
-  'u16',
-  'u32',
-  'u64',
-  'u128',
-  'u256',
-  'i8',
-  'i16',
-  'i32',
-  'i64',
-  'i128',
-  'i256',
-  'address',
-  'signer',
-  'vector'
-])
+const primitives = new Set(
+  ['', ...'bool u8 u16 u32 u64 u128 u256 i8 i16 i32 i64 i128 i256 address signer vector'.split(' ')]
+)
 
 function namesUnknownType ({ body, path }: Read): boolean {
   const { key_type: keyType = '', value_type: valueType = '' } = JSON.parse(String(body?.sent ?? '{}')) as Record<

@@ -60,71 +60,37 @@ t.test('a pruned version that is not cached gets the node\'s own 410 without an 
   t.equal(await varve.metric('varve_not_stored_total{endpoint="table_item",reason="status"}'), 0)
 })
 
-t.test('with answerLocally off, an upstream\'s 410 is forwarded unchanged and counted', async t => {
-  const { sandbox, varve } = await varveAtSandbox(t, {}, { pruned: { answerLocally: false } })
-  sandbox.ledger.pruneTo(600)
-  for (let round = 0; round < 2; round++) {
-    for (const [target, options] of gone) {
-      t.match(await varve.get(target, options), {
-        status: 410,
-        headers: { [status]: 'varve; fwd=uri-miss; fwd-status=410; detail=status' }
-      })
-    }
-  }
-  t.equal(readCount(sandbox), 2 * gone.length)
-  t.equal(await varve.metric('varve_pruned_requests_total{endpoint="block_by_version",answer="upstream"}'), 4)
-  t.equal(await varve.metric('varve_pruned_requests_total{endpoint="block_by_version",answer="local"}'), 0)
-  t.equal(await varve.metric('varve_pruned_distance_versions_count{endpoint="block_by_version"}'), 4)
-})
-
-t.test('a cached pruned version is served, marked and counted, with the current position', async t => {
-  const { sandbox, varve } = await varveAtSandbox(t)
-  const cached = await Promise.all(gone.map(async ([target, options]) => await varve.get(target, options)))
-  sandbox.ledger.grow(3)
-  sandbox.ledger.pruneTo(600)
-  await varve.get('/v1/accounts/0x1/modules?limit=1')
-  sandbox.requests.reset()
-  for (const [at, [target, options]] of gone.entries()) {
-    t.match(await varve.get(target, options), {
-      status: 200,
-      body: cached[at]?.body,
-      headers: {
-        [status]: 'varve; hit; detail=pruned',
-        'x-node-ledger-oldest-version': String(sandbox.ledger.oldest.version),
-        'x-node-block-height': '1002'
-      }
-    }, target)
-    t.ok(await varve.metric(`varve_pruned_requests_total{endpoint="${endpoints[at]}",answer="cache"}`))
-    t.ok((await varve.metric(`varve_pruned_distance_versions_sum{endpoint="${endpoints[at]}"}`) ?? 0) > 0)
-  }
-  t.equal(readCount(sandbox), 0)
-})
-
-t.test('with serveCached off, a cached pruned version gets 410, local or from upstream', async t => {
-  for (const answerLocally of [true, false]) {
-    const { sandbox, varve } = await varveAtSandbox(t, {}, { pruned: { serveCached: false, answerLocally } })
-    for (const [target, options] of gone) t.match(await varve.get(target, options), { status: 200 })
-    t.match(
-      await varve.get(...gone[0] as [string, object]),
-      { status: 200, headers: { [status]: /hit/ } },
-      'within the window it is served'
-    )
+t.test('a pruned version is served if cached and configured, else a 410, local or upstream', async t => {
+  const cached = [true, false].flatMap(serveCached =>
+    [true, false].map(answerLocally => [`cached ${serveCached}`, true, { serveCached, answerLocally }] as const)
+  )
+  const rows = [...cached, ['not cached', false, { serveCached: true, answerLocally: false }] as const]
+  for (const [why, isCached, pruned] of rows) {
+    const { sandbox, varve } = await varveAtSandbox(t, {}, { pruned })
+    const bodies = isCached ? await Promise.all(gone.map(async read => (await varve.get(...read)).body)) : []
+    sandbox.ledger.grow(3)
     sandbox.ledger.pruneTo(600)
     await varve.get('/v1/accounts/0x1/modules?limit=1')
     sandbox.requests.reset()
-    for (const [target, options] of gone) {
+    const isServed = isCached && pruned.serveCached
+    const answer = isServed ? 'cache' : pruned.answerLocally ? 'local' : 'upstream'
+    const detail = { cache: 'varve; hit; detail=pruned', local, upstream: /; fwd-status=410/ }[answer]
+    for (const [at, [target, options]] of gone.entries()) {
       t.match(await varve.get(target, options), {
-        status: 410,
-        headers: { [status]: answerLocally ? local : /fwd-status=410/ }
-      })
+        status: isServed ? 200 : 410,
+        ...isServed && { body: bodies[at] },
+        headers: {
+          [status]: detail,
+          'x-node-ledger-oldest-version': String(sandbox.ledger.oldest.version),
+          'x-node-block-height': '1002'
+        }
+      }, `${why}, ${answer}: ${target}`)
     }
-    t.equal(readCount(sandbox), answerLocally ? 0 : gone.length)
-    t.equal(
-      await varve.metric(
-        `varve_pruned_requests_total{endpoint="table_item",answer="${answerLocally ? 'local' : 'upstream'}"}`
-      ),
-      1
-    )
+    t.equal(readCount(sandbox), answer === 'upstream' ? gone.length : 0)
+    for (const [endpoint, times] of [['table_item', 1], ['block_by_version', 2]] as const) {
+      t.equal(await varve.metric(`varve_pruned_requests_total{endpoint="${endpoint}",answer="${answer}"}`), times, why)
+      t.equal(await varve.metric(`varve_pruned_distance_versions_count{endpoint="${endpoint}"}`), times, why)
+    }
   }
 })
 

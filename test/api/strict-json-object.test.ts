@@ -14,38 +14,10 @@ function typeOf (text: string): TypeTag {
 }
 
 const piece = fc.constantFrom(
-  '{',
-  '}',
-  '[',
-  ']',
-  ':',
-  ',',
-  '"a"',
-  '"\\u00e9\\n"',
-  '"\\ud83d\\ude00"',
-  '1',
-  '-0',
-  '01',
-  '-',
-  '1.0e+5',
-  '1.',
-  '1e',
-  '.5',
-  'true',
-  'nul',
-  'null',
-  ' ',
-  '\n',
-  '\u00a0',
-  '\ufeff',
-  '\b',
-  '"',
-  '\\',
-  '\\u12',
-  '"x y"',
-  '"k":',
-  'é',
-  '//'
+  ...'{ } [ ] : , "a" "\\u00e9\\n" "\\ud83d\\ude00" 1 -0 01 - 1.0e+5 1. 1e .5 true nul null " \\ \\u12 "k": é //'.split(
+    ' '
+  ),
+  ...[' ', '\n', '\u00a0', '\ufeff', '\b', '"x y"']
 )
 const soup = fc.array(piece, { maxLength: 14 }).map(pieces => `{${pieces.join('')}}`)
 const valid = fc.json({ maxDepth: 4 }).map(json => `{"key" : ${json},\t"more":[1, 2.50]}`)

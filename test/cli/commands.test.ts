@@ -155,10 +155,7 @@ t.test(
   'a rejected Redis password is reported, and neither the log nor /readyz contains it',
   together(),
   async t => {
-    const [redis, stub] = [
-      await startRedis(t, { password: 'r1ght' }),
-      await startEmptyUpstream(t)
-    ]
+    const [redis, stub] = [await startRedis(t, { password: 'r1ght' }), await startEmptyUpstream(t)]
     for (
       const cache of [
         `url: "redis://:s3cret@${redis.host}"`,

@@ -21,7 +21,125 @@ async function explained (
   return parse(out) as Record<string, string | string[] | null>
 }
 
-t.test('explain prints endpoint, canonical upstream request, key, class and reason', async t => {
+type Row = readonly [argv: readonly string[], explanation: Readonly<Record<string, unknown>>]
+const bcs = ['--accept', 'application/x-bcs']
+const hash = 'aB'.repeat(32)
+const view = '{"function":"0x01::a::f","type_arguments":["0x01::b::T"],"arguments":[ "1" ]}'
+const sentView = '{"function":"0x1::a::f","type_arguments":["0x1::b::T"],"arguments":["1"]}'
+const rendered = /refreshed when the node's release changes$/
+const finalBlock = /^a block never changes.*follows$/
+const neverOlder = /never older than the request; what it reads is stored/
+
+const rows: readonly Row[] = [
+  [['get', 'https://node.example/v1/blocks/by_version/5?with_transactions=false', ...bcs], {
+    endpoint: 'block_by_version',
+    upstream: 'GET /v1/blocks/by_version/5',
+    accept: 'application/x-bcs',
+    key: 'SPACE bcs blocks HEIGHT',
+    class: 'immutable',
+    why: finalBlock
+  }],
+  [['GET', '/v1/blocks/by_height/05'], {
+    endpoint: 'block_by_height',
+    upstream: 'GET /v1/blocks/by_height/5',
+    key: 'SPACE json blocks 5',
+    class: 'immutable',
+    why: finalBlock
+  }],
+  [['GET', '/v1/accounts/1/events/0X1::a::B%3C0x01::c::D%3E/f?start=3'], {
+    upstream: `GET /v1/accounts/${one}/events/0x1%3A%3Aa%3A%3AB%3C0x1%3A%3Ac%3A%3AD%3E/f?start=3&limit=25`,
+    class: 'page',
+    why: /stored for 3600 s/
+  }],
+  [['GET', '/v1/accounts/1/events/0x1::a::B/f'], { key: null, class: 'moving', why: /without a start/ }],
+  [['GET', '/v1/accounts/1/events/0x1::a::B/f?start=1', ...bcs], { class: 'moving', why: /BCS/ }],
+  [['GET', '/v1/info', ...bcs], {
+    endpoint: 'info',
+    accept: 'application/json',
+    key: 'moving SPACE json /v1/info',
+    class: 'moving',
+    why: /1000 ms/
+  }],
+  ...['/v1', '/v1/'].map((path): Row => [['GET', path], {
+    endpoint: 'index',
+    upstream: 'GET /v1',
+    key: 'moving SPACE json /v1',
+    class: 'moving',
+    why: /reused for 250 ms/
+  }]),
+  [['HEAD', modules], { upstream: `GET ${modules}`, key: null, class: 'moving', why: neverOlder }],
+  [['POST', '/v1/view', '--data', view], { key: null, class: 'moving', why: neverOlder }],
+  [['POST', '/v1/view?ledger_version=7', '--data', view], {
+    endpoint: 'view',
+    upstream: 'POST /v1/view?ledger_version=7',
+    body: sentView,
+    key: `SPACE json /v1/view?ledger_version=7 ${sentView}`,
+    class: 'immutable',
+    why: /the state at a ledger version alone.*stored until evicted$/
+  }],
+  [['POST', '/v1/view?ledger_version=7', '--data', '0x00aB'], {
+    body: 'application/x.aptos.view_function+bcs 0x00ab',
+    key: /application\/x\.aptos\.view_function\+bcs 0x00ab$/,
+    class: 'immutable'
+  }],
+  [['POST', '/v1/tables/5eed/raw_item?ledger_version=7', '--data', '{"key":"0xAB"}', ...bcs], {
+    endpoint: 'raw_table_item',
+    accept: 'application/x-bcs',
+    body: '{"key":"0xAB"}',
+    key: /\{"key":"0xab"\}$/,
+    'key of a not-found': /\{"key":"0xAB"\}$/,
+    class: 'immutable'
+  }],
+  [[
+    'POST',
+    '/v1/tables/5eed/item?ledger_version=7',
+    '--data',
+    '{ "key": "007", "key_type": "u64", "value_type": "u64", "more": 1 }'
+  ], {
+    body: '{"key_type":"u64","value_type":"u64","key":"007"}',
+    key: /"key":"7"\}$/,
+    'key of a not-found': /"key":"007"\}$/,
+    class: 'immutable'
+  }],
+  [['GET', '/v1/transactions/by_version/05'], {
+    endpoint: 'transaction_by_version',
+    upstream: 'GET /v1/transactions/by_version/5',
+    class: 'immutable',
+    why: /never changes: stored until evicted/
+  }],
+  [['GET', `/v1/transactions/by_hash/${hash}`], {
+    endpoint: 'transaction_by_hash',
+    upstream: `GET /v1/transactions/by_hash/0x${hash.toLowerCase()}`,
+    class: 'immutable',
+    why: /stored once it is committed, moving before/
+  }],
+  [['GET', `/v1/transactions/by_hash/${hash}`, ...bcs], { key: null, class: 'moving' }],
+  [['GET', '/v1/transactions?start=05&limit=7'], {
+    endpoint: 'transactions',
+    upstream: 'GET /v1/transactions?start=5&limit=7',
+    class: 'page',
+    why: /moving where it ends with the ledger/
+  }],
+  [['GET', '/v1/transactions?limit=5'], { key: null, class: 'moving', why: /without a start they are the newest/ }],
+  [['GET', '/v1/transactions?start=5', ...bcs], {
+    key: null,
+    class: 'moving',
+    why: /in BCS the transactions cannot be identified/
+  }],
+  ...Object.entries({
+    '': 'account',
+    '/resources': 'account_resources',
+    '/resource/0x1::a::B': 'account_resource',
+    '/balance/0x1::a::B': 'account_balance',
+    '/balance/0xa': 'account_balance',
+    '/module/a': 'account_module'
+  }).map(([path, endpoint]): Row => [
+    ['GET', `/v1/accounts/1${path}?ledger_version=7`],
+    { endpoint, class: 'immutable', why: rendered }
+  ])
+]
+
+t.test('explain prints endpoint, canonical upstream request, both keys, class and reason', async t => {
   t.same(await explained(t, ['GET', '/v1/accounts/0001/modules?limit=05&x=y&ledger_version=%2B7']), {
     endpoint: 'account_modules',
     upstream: `GET ${modules}?ledger_version=7&limit=5`,
@@ -32,166 +150,7 @@ t.test('explain prints endpoint, canonical upstream request, key, class and reas
       'node, so it is refreshed when the node\'s release changes',
     'depends on': [`all modules of ${one}`]
   })
-  t.match(
-    await explained(t, [
-      'get',
-      'https://node.example/v1/blocks/by_version/5?with_transactions=false',
-      '--accept',
-      'application/x-bcs'
-    ]),
-    {
-      endpoint: 'block_by_version',
-      upstream: 'GET /v1/blocks/by_version/5',
-      accept: 'application/x-bcs',
-      key: 'SPACE bcs blocks HEIGHT',
-      class: 'immutable',
-      why: /^a block never changes.*follows$/
-    }
-  )
-  t.match(await explained(t, ['GET', '/v1/accounts/1/events/0X1::a::B%3C0x01::c::D%3E/f?start=3']), {
-    upstream: `GET /v1/accounts/${one}/events/0x1%3A%3Aa%3A%3AB%3C0x1%3A%3Ac%3A%3AD%3E/f?start=3&limit=25`,
-    class: 'page',
-    why: /stored for 3600 s/
-  })
-  t.match(await explained(t, ['GET', '/v1/info', '--accept', 'application/x-bcs']), {
-    endpoint: 'info',
-    accept: 'application/json',
-    key: 'moving SPACE json /v1/info',
-    class: 'moving',
-    why: /1000 ms/
-  })
-  t.match(await explained(t, ['HEAD', modules]), {
-    upstream: `GET ${modules}`,
-    key: null,
-    class: 'moving',
-    why: /never older than the request; what it reads is stored/
-  })
-  t.match(await explained(t, ['GET', '/v1/accounts/1/events/0x1::a::B/f']), {
-    key: null,
-    class: 'moving',
-    why: /without a start/
-  })
-  t.match(await explained(t, ['GET', '/v1/accounts/1/events/0x1::a::B/f?start=1', '--accept', 'application/x-bcs']), {
-    class: 'moving',
-    why: /BCS/
-  })
-})
-
-t.test('explain prints keys and lifetimes of the additional endpoints', async t => {
-  const view = '{"function":"0x01::a::f","type_arguments":["0x01::b::T"],"arguments":[ "1" ]}'
-  const sent = '{"function":"0x1::a::f","type_arguments":["0x1::b::T"],"arguments":["1"]}'
-  t.match(await explained(t, ['POST', '/v1/view?ledger_version=7', '--data', view]), {
-    endpoint: 'view',
-    upstream: 'POST /v1/view?ledger_version=7',
-    body: sent,
-    key: `SPACE json /v1/view?ledger_version=7 ${sent}`,
-    class: 'immutable',
-    why: /the state at a ledger version alone.*stored until evicted$/
-  })
-  t.match(await explained(t, ['POST', '/v1/view', '--data', view]), {
-    key: null,
-    class: 'moving',
-    why: /never older than the request; what it reads is stored/
-  })
-  t.match(await explained(t, ['POST', '/v1/view?ledger_version=7', '--data', '0x00aB']), {
-    body: 'application/x.aptos.view_function+bcs 0x00ab',
-    key: /application\/x\.aptos\.view_function\+bcs 0x00ab$/,
-    class: 'immutable'
-  })
-  t.match(
-    await explained(t, [
-      'POST',
-      '/v1/tables/5eed/raw_item?ledger_version=7',
-      '--data',
-      '{"key":"0xAB"}',
-      '--accept',
-      'application/x-bcs'
-    ]),
-    {
-      endpoint: 'raw_table_item',
-      accept: 'application/x-bcs',
-      body: '{"key":"0xAB"}',
-      key: /\{"key":"0xab"\}$/,
-      'key of a not-found': /\{"key":"0xAB"\}$/,
-      class: 'immutable'
-    }
-  )
-  t.match(await explained(t, ['GET', '/v1/blocks/by_height/05']), {
-    endpoint: 'block_by_height',
-    upstream: 'GET /v1/blocks/by_height/5',
-    key: 'SPACE json blocks 5',
-    class: 'immutable',
-    why: /^a block never changes.*follows$/
-  })
-  t.match(await explained(t, ['GET', '/v1/transactions/by_version/05']), {
-    endpoint: 'transaction_by_version',
-    upstream: 'GET /v1/transactions/by_version/5',
-    class: 'immutable',
-    why: /never changes: stored until evicted/
-  })
-  const hash = 'aB'.repeat(32)
-  t.match(await explained(t, ['GET', `/v1/transactions/by_hash/${hash}`]), {
-    endpoint: 'transaction_by_hash',
-    upstream: `GET /v1/transactions/by_hash/0x${hash.toLowerCase()}`,
-    class: 'immutable',
-    why: /stored once it is committed, moving before/
-  })
-  t.match(await explained(t, ['GET', '/v1/transactions?start=05&limit=7']), {
-    endpoint: 'transactions',
-    upstream: 'GET /v1/transactions?start=5&limit=7',
-    class: 'page',
-    why: /moving where it ends with the ledger/
-  })
-  t.match(await explained(t, ['GET', '/v1/transactions']), {
-    key: null,
-    class: 'moving',
-    why: /without a start they are the newest/
-  })
-  t.match(await explained(t, ['GET', '/v1/transactions?start=5', '--accept', 'application/x-bcs']), {
-    key: null,
-    class: 'moving',
-    why: /in BCS the transactions cannot be identified/
-  })
-  for (const path of ['/v1', '/v1/']) {
-    t.match(await explained(t, ['GET', path]), {
-      endpoint: 'index',
-      upstream: 'GET /v1',
-      key: 'moving SPACE json /v1',
-      class: 'moving',
-      why: /reused for 250 ms/
-    })
-  }
-  for (
-    const [path, endpoint] of [
-      ['', 'account'],
-      ['/resources', 'account_resources'],
-      ['/resource/0x1::a::B', 'account_resource'],
-      ['/balance/0x1::a::B', 'account_balance'],
-      ['/balance/0xa', 'account_balance'],
-      ['/module/a', 'account_module']
-    ] as const
-  ) {
-    t.match(await explained(t, ['GET', `/v1/accounts/1${path}?ledger_version=7`]), {
-      endpoint,
-      class: 'immutable',
-      why: /refreshed when the node's release changes$/
-    }, path)
-  }
-})
-
-t.test('explain prints both table keys: the canonical one, and the one of a not-found', async t => {
-  const explanation = await explained(t, [
-    'POST',
-    '/v1/tables/5eed/item?ledger_version=7',
-    '--data',
-    '{ "key": "007", "key_type": "u64", "value_type": "u64", "more": 1 }'
-  ])
-  t.match(explanation, {
-    body: '{"key_type":"u64","value_type":"u64","key":"007"}',
-    key: /"key":"7"\}$/,
-    'key of a not-found': /"key":"007"\}$/,
-    class: 'immutable'
-  })
+  for (const [argv, explanation] of rows) t.match(await explained(t, argv), explanation, argv.join(' '))
 })
 
 t.test('explain prints rejected and forwarded requests with status and reason, and ends with 0', async t => {
@@ -239,32 +198,29 @@ t.test('explain applies the given configuration', async t => {
     }),
     'v.yaml'
   )
-  t.match(await explained(t, ['GET', '/v1/accounts/0x1/transactions', '--config', config]), {
-    class: 'refused',
-    why: /^404/
-  })
-  t.match(await explained(t, ['GET', '/v1/accounts/0x1', '--config', config]), { endpoint: 'account', class: 'moving' })
-  t.match(await explained(t, ['GET', '/v1', '--config', config]), {
-    endpoint: 'index',
-    key: /^moving SPACE/,
-    why: 'moving: a response is reused for 40 ms'
-  })
-  t.match(await explained(t, ['GET', '/v1/accounts/1/events/0x1::a::B/f?start=3', '--config', config]), {
-    upstream: /limit=25$/,
-    why: /stored for 5 s/,
-    key: `SPACE json /v1/accounts/0x${'1'.padStart(64, '0')}/events/0x1%3A%3Aa%3A%3AB/f?start=3&limit=25`,
-    class: 'page'
-  })
-  t.match(await explained(t, ['GET', '/v1/accounts/1/events/07?start=3', '--config', config]), {
-    endpoint: 'events_by_creation_number',
-    key: `SPACE json /v1/accounts/0x${'1'.padStart(64, '0')}/events/7?start=3&limit=25`,
-    class: 'page'
-  })
+  const configured: ReadonlyArray<readonly [target: string, explanation: object]> = [
+    ['/v1/accounts/0x1/transactions', { class: 'refused', why: /^404/ }],
+    ['/v1/accounts/0x1', { endpoint: 'account', class: 'moving' }],
+    ['/v1', { key: /^moving SPACE/, why: 'moving: a response is reused for 40 ms' }],
+    ['/v1/accounts/1/events/0x1::a::B/f?start=3', {
+      why: /stored for 5 s/,
+      key: `SPACE json /v1/accounts/${one}/events/0x1%3A%3Aa%3A%3AB/f?start=3&limit=25`,
+      class: 'page'
+    }],
+    ['/v1/accounts/1/events/07?start=3', {
+      endpoint: 'events_by_creation_number',
+      key: `SPACE json /v1/accounts/${one}/events/7?start=3&limit=25`,
+      class: 'page'
+    }],
+    ['/v1/info', { key: null }]
+  ]
+  for (const [target, explanation] of configured) {
+    t.match(await explained(t, ['GET', target, '--config', config]), explanation, target)
+  }
   t.match(await explained(t, ['GET', modules], { VARVE_CONFIG: config }), {
     key: /^moving SPACE/,
     why: 'moving: a response is reused for 50 ms'
   })
-  t.match(await explained(t, ['GET', '/v1/info', '--config', config]), { key: null })
   t.match(await runCommand(t, ['explain', 'GET', '/v1/info', '--config', '/nowhere.yaml']), { code: 2, out: '' })
 })
 
@@ -275,7 +231,6 @@ t.test('explain lists every key that a followed response depends on, and none fo
   t.same(await dependsOn('GET', `${modules}?ledger_version=7`), [`all modules of ${one}`])
   t.same(await dependsOn('GET', '/v1/accounts/1/module/coin'), [`module ${one}::coin`])
   const item = { key_type: 'u64', value_type: 'u64', key: '7' }
-  const bcs = ['--accept', 'application/x-bcs']
   const table = ['POST', `/v1/tables/${one}/item`, '--data']
   t.same(await dependsOn(...table, JSON.stringify(item)), [`item 0x0700000000000000 of table ${one}`])
   t.same(await dependsOn(...table, JSON.stringify({ ...item, key_type: '0x1::a::B', key: {} }), ...bcs), [
@@ -286,7 +241,6 @@ t.test('explain lists every key that a followed response depends on, and none fo
     `all groups of ${one}`,
     `module ${one}::a`
   ])
-  const view = '{"function":"0x1::a::f","type_arguments":[],"arguments":[]}'
   t.equal(await dependsOn('POST', '/v1/view', '--data', view), undefined)
   for (const path of ['/v1/info', '/v1/blocks/by_height/5', '/v1/transactions/by_version/5', '/v1/unknown']) {
     t.equal(await dependsOn('GET', path), undefined, path)
@@ -297,7 +251,6 @@ t.test('explain says at which head a latest read is served while the ledger is f
   const config = join(t.testdir({ 'v.yaml': 'follow: { mode: on, maxAgeMs: 400 }' }), 'v.yaml')
   const why = async (...argv: string[]): Promise<unknown> => (await explained(t, [...argv, '--config', config]))['why']
   t.match(await why('GET', modules), /served at the followed head, at most 400 ms before the request; fetched there if/)
-  const view = '{"function":"0x1::a::f","type_arguments":[],"arguments":[]}'
   t.match(await why('POST', '/v1/view', '--data', view), /^moving: fetched once at the followed head, at most 400 ms/)
   t.match(await why('GET', '/v1/info'), /reused for 1000 ms/)
   const observing = join(t.testdir({ 'v.yaml': 'follow: { mode: observe }' }), 'v.yaml')

@@ -63,10 +63,7 @@ t.test('an unknown key is answered with the one that it may mean, here or elsewh
     ['timeoutMs: 1', /; did you mean upstreams\[\]\.timeoutMs or cache\.redis\.timeoutMs\?$/],
     ['upstreams: [{ url: "http://h", timoutMs: 1 }]', /:1:32: upstreams\.0\.timoutMs: .*; did you mean timeoutMs\?$/],
     ['colour: red', /downstream$/],
-    [
-      'mode: observe',
-      /:1:1: mode: removed: delete the line; audit\.share .*latest reads$/
-    ]
+    ['mode: observe', /:1:1: mode: removed: delete the line; audit\.share .*latest reads$/]
   ]
   for (const [text, message] of cases) t.throws(() => load(t, text), { message }, text)
 })

@@ -157,30 +157,15 @@ t.test('an entry that changes during its audit is not invalidated again', async 
 
 t.test('the audit compares every part of a response and invalidates what differs', async t => {
   const cases: Array<[what: string, then: Script, where: string, result: AuditResult]> = [
-    [
-      'another body',
-      ok('[2]'),
-      'body',
-      'different'
-    ],
-    [
-      'a cursor that was not there',
-      ok('[1]', { 'x-aptos-cursor': '00ab' }),
-      'cursor',
-      'different'
-    ],
+    ['another body', ok('[2]'), 'body', 'different'],
+    ['a cursor that was not there', ok('[1]', { 'x-aptos-cursor': '00ab' }), 'cursor', 'different'],
     [
       'the same type written differently',
       ok('[1]', { 'content-type': 'application/json' }),
       'content-type',
       'rendering'
     ],
-    [
-      'a listing that is cut and does not say where it goes on',
-      ok('[1,2]'),
-      'body',
-      'different'
-    ]
+    ['a listing that is cut and does not say where it goes on', ok('[1,2]'), 'body', 'different']
   ]
   for (const [what, then, where, result] of cases) {
     const { afterHit, differences, parts } = await audited(t)

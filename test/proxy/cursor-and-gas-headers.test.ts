@@ -12,15 +12,6 @@ const response: UpstreamResponse = {
   release: undefined
 }
 
-t.test('the cursor is sent under both header families', async t => {
-  t.same(makeCursorAndGasHeaders(readCursorAndGas(response, 'x-aptos-'), ['node', 'upstream'], 'x-aptos-'), [
-    'X-NODE-CURSOR',
-    'ab',
-    'x-aptos-cursor',
-    'ab'
-  ])
-})
-
 t.test('no per-response header is sent while no header family is known', async t => {
   t.same(makeCursorAndGasHeaders(readCursorAndGas(response, undefined), ['node', 'upstream'], undefined), [])
   t.same(emittedFamiliesOf(['upstream'], undefined), ['x-node-'])

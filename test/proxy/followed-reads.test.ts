@@ -1,13 +1,11 @@
 import { type ServerResponse } from 'node:http'
 import t, { type Test } from 'tap'
-import { type Read } from '../../src/api/read.js'
 import { Follower } from '../../src/follow/follower.js'
 import { LedgerKnowledge } from '../../src/follow/ledger-knowledge.js'
-import { bypassesFollowing } from '../../src/http/request-checks.js'
 import { auditRepeatedHit } from '../../src/proxy/audit.js'
 import { cacheStatusOf, type Hit, outcomeNameOf } from '../../src/proxy/outcomes.js'
 import { ParsedRequest } from '../../src/proxy/parsed-request.js'
-import { noClient, type ReadClient } from '../../src/proxy/pinned-read.js'
+import { type ReadClient } from '../../src/proxy/pinned-read.js'
 import { type ProxyContext } from '../../src/proxy/proxy-context.js'
 import { serveFromMemory, serveRead } from '../../src/proxy/serve-read.js'
 import { ResponseBuilder } from '../../src/proxy/response-builder.js'
@@ -18,7 +16,6 @@ import { until } from '../support/until.js'
 
 const latest = readOfTarget('/v1/accounts/0x42')
 const key = (latest.endpoint.dependsOn?.(latest) ?? [])[0]?.digest ?? 0n
-const at = (version: number): Read => readOfTarget(`/v1/accounts/0x42?ledger_version=${version}`)
 const plain = { ifNoneMatch: undefined, acceptEncoding: undefined }
 
 interface Followed {
@@ -120,20 +117,6 @@ async function followed (t: Test, { isServing = true, auditShare = 0 } = {}): Pr
   }
 }
 
-t.test('a latest read is fetched at the followed head, and the next one served there', async t => {
-  const proxy = await followed(t)
-  proxy.head = 103
-  t.same(await proxy.latest(), { status: 'miss', body: '"one"', at: 100n })
-  t.match(proxy.requests, [/\?ledger_version=100$/])
-  t.same(await proxy.latest(), { status: 'hit_followed', body: '"one"', at: 100n })
-  proxy.body = '"two"'
-  proxy.follow(105, [key + 1n])
-  t.same(await proxy.latest(), { status: 'hit_followed', body: '"one"', at: 105n }, 'another key was touched')
-  proxy.follow(106, [key])
-  t.same(await proxy.latest(), { status: 'miss', body: '"two"', at: 106n })
-  t.equal(proxy.requests.length, 2)
-})
-
 t.test('after a reset during its fetch a followed read is served on the new chain', async t => {
   for (const head of [110, 90]) {
     const proxy = await followed(t)
@@ -145,57 +128,6 @@ t.test('after a reset during its fetch a followed read is served on the new chai
     })
     t.same(await proxy.latest(), { status: 'forwarded', body: '"of the new chain"', at: BigInt(head) })
   }
-})
-
-t.test('an explicit version inside the interval is a hit, and one after a touch is not', async t => {
-  const proxy = await followed(t)
-  await proxy.latest()
-  proxy.follow(110)
-  await proxy.latest()
-  proxy.follow(120, [key])
-  const { requests } = proxy
-  for (const version of [100, 105, 110]) {
-    t.equal(outcomeNameOf(await serveRead(proxy.context, at(version))), 'hit_memory', `${version}`)
-  }
-  t.equal(requests.length, 1)
-  t.equal(outcomeNameOf(await serveRead(proxy.context, at(120))), 'miss')
-  t.equal(outcomeNameOf(await serveRead(proxy.context, at(119))), 'miss', 'only the last touch is known')
-  t.equal(outcomeNameOf(await serveRead(proxy.context, at(99))), 'miss', 'before the first known version')
-})
-
-t.test('a head that is too old, and a client that wants no older response, go to the upstream', async t => {
-  const proxy = await followed(t)
-  await proxy.latest()
-  t.equal((await proxy.latest({ ...noClient, bypassesFollowing: true })).status, 'forwarded')
-  proxy.clock.ms += 251
-  proxy.follower.setState('interrupted', 'no upstream responds')
-  t.equal((await proxy.latest()).status, 'forwarded')
-  t.equal(proxy.requests.length, 3)
-  t.notOk(proxy.requests.slice(1).some(url => url.includes('ledger_version')))
-})
-
-t.test('only a latest read with no-cache bypasses following', async t => {
-  const noCache = ['no-cache', 'No-Cache', 'max-age=0, no-cache']
-  for (const value of noCache) t.ok(bypassesFollowing(latest, { 'cache-control': value }), value)
-  t.notOk(bypassesFollowing(latest, { 'cache-control': 'max-age=0' }))
-  t.notOk(bypassesFollowing(latest, {}))
-  t.notOk(bypassesFollowing(at(100), { 'cache-control': 'no-cache' }))
-})
-
-t.test('an observing or stopped follower proves no interval', async t => {
-  const observing = await followed(t, { isServing: false })
-  observing.head = 100
-  t.equal((await observing.latest()).status, 'forwarded')
-  observing.follow(105)
-  observing.head = 105
-  t.equal(outcomeNameOf(await serveRead(observing.context, at(103))), 'miss')
-  const stopped = await followed(t)
-  await stopped.latest()
-  stopped.follow(110)
-  await stopped.latest()
-  stopped.follower.setState('stopped', 'a difference')
-  t.equal(outcomeNameOf(await serveRead(stopped.context, at(105))), 'miss', 'the interval is not trusted')
-  t.equal((await stopped.latest()).status, 'forwarded')
 })
 
 t.test('a memo of a followed hit lasts as long as its head is new enough', async t => {

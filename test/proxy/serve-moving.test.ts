@@ -81,20 +81,6 @@ for (const [target, endpoint, forMs] of microCached) {
     t.equal(sandbox.requests.countFor(endpoint), 2)
   })
 
-  t.test(`a thousand requests for ${target} during its fetch share one response`, async t => {
-    const { sandbox, parts, clock, get } = await proxyAt(t)
-    const hold = sandbox.faults.hold(endpoint)
-    const first = get(target)
-    await hold.arrived
-    const late = Array.from({ length: 1000 }, async () => await get(target))
-    clock.ms = forMs - 1
-    hold.release()
-    t.match(await first, { name: 'forwarded' })
-    t.same(names(await Promise.all(late)), { 'hit_memory 200': 1000 })
-    t.equal(sandbox.requests.total, 1)
-    t.equal(parts.latestCoalescer.size, 0)
-  })
-
   t.test(`a slow upstream gets one request at a time for ${target}; no late response is reused`, async t => {
     const { sandbox, clock, get } = await proxyAt(t)
     const hold = sandbox.faults.hold(endpoint)
@@ -343,11 +329,7 @@ t.test('a chain reset invalidates all micro-cached responses', async t => {
   }
   t.same(
     ['info', 'estimate_gas_price', 'account_modules'].map(name => sandbox.requests.countFor(name as EndpointName)),
-    [
-      2,
-      2,
-      2
-    ]
+    [2, 2, 2]
   )
 })
 

@@ -13,7 +13,6 @@ import {
   startStubUpstream
 } from '../support/stub-upstream.js'
 import { serveRead } from '../../src/proxy/serve-read.js'
-import { cacheStatusOf } from '../../src/proxy/outcomes.js'
 import { ErrorResponse } from '../../src/api/error-response.js'
 import { contextAt, readOfTarget, resolvedContextAt as proxyAt } from '../support/proxy-context.js'
 import { until } from '../support/until.js'
@@ -78,20 +77,6 @@ t.test('a body arrives as the node printed it: blanks, escapes and the text of n
   const varve = await varveAt(t, stub.url)
   for (const target of [modules, modules, latest]) t.equal((await varve.get(target)).body, body)
   t.equal(stub.requests.length, 2)
-})
-
-t.test('a thousand equal misses are one upstream read, and all are served', async t => {
-  const upstream = await startHeldUpstream(t)
-  const { context } = await proxyAt(t, upstream.url)
-  const outcomes = Array.from({ length: 1000 }, async () => await serveRead(context, readOfTarget(modules)))
-  respondOk(await upstream.next(), '[]')
-  const got = await Promise.all(outcomes)
-  t.same(got.map(({ name }) => name), ['miss', ...Array(999).fill('collapsed')])
-  t.same(
-    new Set(got.map(cacheStatusOf)),
-    new Set(['varve; fwd=uri-miss; fwd-status=200; stored', 'varve; fwd=uri-miss; collapsed'])
-  )
-  t.equal(upstream.requests.length, 1)
 })
 
 t.test('a client that gives up cancels no other, even the first, and the response is stored', async t => {

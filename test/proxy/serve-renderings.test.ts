@@ -64,11 +64,7 @@ async function startRefresh (
 
 t.test('a version pruned during the refresh of its rendering is served as pruned, or 410', async t => {
   for (
-    const settings of [
-      { servePruned: true },
-      { servePruned: false },
-      { servePruned: false, answerLocally: false }
-    ]
+    const settings of [{ servePruned: true }, { servePruned: false }, { servePruned: false, answerLocally: false }]
   ) {
     const { state, context, reading } = await startRefresh(t, settings)
     state.stamps = { 'x-aptos-ledger-oldest-version': '600' }

@@ -104,11 +104,7 @@ t.test('a submitted transfer is pending, then committed, and the state is the fo
   const { hash: id, type } = JSON.parse(submitted.text) as { hash: string, type: string }
   const expected = hash(
     'sha3-256',
-    Buffer.concat([
-      Buffer.from(hash('sha3-256', 'APTOS::Transaction', 'hex'), 'hex'),
-      Buffer.from([0]),
-      bytes
-    ]),
+    Buffer.concat([Buffer.from(hash('sha3-256', 'APTOS::Transaction', 'hex'), 'hex'), Buffer.from([0]), bytes]),
     'hex'
   )
   t.same([type, id], ['pending_transaction', `0x${expected}`])

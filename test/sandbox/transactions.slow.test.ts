@@ -109,10 +109,7 @@ t.test('transactions are listed from a version, the last ones by default, up to 
   while ((await requestNode(`${young.url}/v1/accounts/0xa11ce`)).json.sequence_number !== '2') young.ledger.grow()
   t.same(
     (await requestNode(`${young.url}/v1/accounts/0xa11ce/transactions`)).json.map((each: any) => each.sequence_number),
-    [
-      '0',
-      '1'
-    ]
+    ['0', '1']
   )
 })
 
