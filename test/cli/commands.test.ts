@@ -63,22 +63,18 @@ t.test(
   }
 )
 
-t.test(
-  'SIGHUP stops varve after its terminal has closed, instead of a reload',
-  together(),
-  async t => {
-    const stub = await startEmptyUpstream(t)
-    const varve = startCommand(t, ['--upstream', stub.url, ...free], {
-      environment: { NO_COLOR: '1' },
-      isTerminal: true,
-      hasLostTerminal: true
-    })
-    await varve.waitForOutput(/upstream is up/)
-    varve.signal('SIGHUP')
-    t.equal(await varve.code, 0)
-    t.match(varve.out(), / info {2}stopping signal=SIGHUP\n.* info {2}stopped\n$/)
-  }
-)
+t.test('SIGHUP stops varve after its terminal has closed, instead of a reload', together(), async t => {
+  const stub = await startEmptyUpstream(t)
+  const varve = startCommand(t, ['--upstream', stub.url, ...free], {
+    environment: { NO_COLOR: '1' },
+    isTerminal: true,
+    hasLostTerminal: true
+  })
+  await varve.waitForOutput(/upstream is up/)
+  varve.signal('SIGHUP')
+  t.equal(await varve.code, 0)
+  t.match(varve.out(), / info {2}stopping signal=SIGHUP\n.* info {2}stopped\n$/)
+})
 
 t.test('varve stops on SIGINT, logs only JSON without a terminal, and logs its addresses', together(), async t => {
   const stub = await startEmptyUpstream(t)
@@ -106,28 +102,24 @@ t.test('varve stops on SIGINT, logs only JSON without a terminal, and logs its a
   t.notMatch(varve.out() + varve.err(), /s3cret/)
 })
 
-t.test(
-  'a terminal gets readable log lines in colours, and a banner without secrets of URLs',
-  together(),
-  async t => {
-    const varve = startCommand(t, [
-      'serve',
-      ...free,
-      '--upstream',
-      'http://127.0.0.1:9/s3cret'
-    ], {
-      isTerminal: true
-    })
-    await varve.waitForOutput(/ node {4}http:\/\/127\.0\.0\.1:9\/\*\*\*\n/)
-    t.match(varve.out(), /memory {2}256 MB/)
-    await varve.waitForOutput(/no upstream has responded yet/)
-    varve.signal('SIGTERM')
-    t.equal(await varve.code, 0)
-    t.match(varve.out(), '\u001b[33mwarn \u001b[0m no upstream has responded yet')
-    t.notMatch(varve.out(), /s3cret|sandbox/)
-    t.same(varve.log(), [], 'no line is JSON')
-  }
-)
+t.test('a terminal gets readable log lines in colours, and a banner without secrets of URLs', together(), async t => {
+  const varve = startCommand(t, [
+    'serve',
+    ...free,
+    '--upstream',
+    'http://127.0.0.1:9/s3cret'
+  ], {
+    isTerminal: true
+  })
+  await varve.waitForOutput(/ node {4}http:\/\/127\.0\.0\.1:9\/\*\*\*\n/)
+  t.match(varve.out(), /memory {2}256 MB/)
+  await varve.waitForOutput(/no upstream has responded yet/)
+  varve.signal('SIGTERM')
+  t.equal(await varve.code, 0)
+  t.match(varve.out(), '\u001b[33mwarn \u001b[0m no upstream has responded yet')
+  t.notMatch(varve.out(), /s3cret|sandbox/)
+  t.same(varve.log(), [], 'no line is JSON')
+})
 
 t.test('the banner names Redis as URL, cluster or sentinel set, without credentials', together(), async t => {
   const cases: [string, string][] = [
@@ -151,69 +143,57 @@ t.test('the banner names Redis as URL, cluster or sentinel set, without credenti
   }))
 })
 
-t.test(
-  'a rejected Redis password is reported, and neither the log nor /readyz contains it',
-  together(),
-  async t => {
-    const [redis, stub] = [await startRedis(t, { password: 'r1ght' }), await startEmptyUpstream(t)]
-    for (
-      const cache of [
-        `url: "redis://:s3cret@${redis.host}"`,
-        `url: "redis://${redis.host}", password: s3cret`,
-        `url: "redis://s3cret:s3cret@${redis.host}"`
-      ]
-    ) {
-      const config = join(t.testdir({ 'v.yaml': `cache: { redis: { ${cache} } }` }), 'v.yaml')
-      const varve = startCommand(t, ['--config', config, ...free, '--upstream', stub.url, '--log-level', 'trace'], {
-        environment: { NO_COLOR: '1' },
-        isTerminal: true
-      })
-      const [, url = '', adminUrl = ''] = await varve.waitForOutput(
-        /^\d\d:\d\d:\d\d info {2}listening url=(\S+) adminUrl=(\S+)\n(?:.*\n)*.* upstream is up upstream=/m
-      )
-      t.match(
-        await sendRequest(url, '/v1/accounts/0x1/modules?ledger_version=500'),
-        { status: 200 },
-        'reads work without Redis'
-      )
-      const { body } = await sendRequest(adminUrl, '/readyz')
-      t.match(JSON.parse(body), { ready: true, degraded: [/^Redis authentication failed: WRONGPASS/] })
-      varve.signal('SIGTERM')
-      t.equal(await varve.code, 0)
-      t.notMatch(varve.out() + varve.err() + body, /s3cret|r1ght/)
-    }
+t.test('a rejected Redis password is reported, and neither the log nor /readyz contains it', together(), async t => {
+  const [redis, stub] = [await startRedis(t, { password: 'r1ght' }), await startEmptyUpstream(t)]
+  for (
+    const cache of [
+      `url: "redis://:s3cret@${redis.host}"`,
+      `url: "redis://${redis.host}", password: s3cret`,
+      `url: "redis://s3cret:s3cret@${redis.host}"`
+    ]
+  ) {
+    const config = join(t.testdir({ 'v.yaml': `cache: { redis: { ${cache} } }` }), 'v.yaml')
+    const varve = startCommand(t, ['--config', config, ...free, '--upstream', stub.url, '--log-level', 'trace'], {
+      environment: { NO_COLOR: '1' },
+      isTerminal: true
+    })
+    const [, url = '', adminUrl = ''] = await varve.waitForOutput(
+      /^\d\d:\d\d:\d\d info {2}listening url=(\S+) adminUrl=(\S+)\n(?:.*\n)*.* upstream is up upstream=/m
+    )
+    t.match(
+      await sendRequest(url, '/v1/accounts/0x1/modules?ledger_version=500'),
+      { status: 200 },
+      'reads work without Redis'
+    )
+    const { body } = await sendRequest(adminUrl, '/readyz')
+    t.match(JSON.parse(body), { ready: true, degraded: [/^Redis authentication failed: WRONGPASS/] })
+    varve.signal('SIGTERM')
+    t.equal(await varve.code, 0)
+    t.notMatch(varve.out() + varve.err() + body, /s3cret|r1ght/)
   }
-)
+})
 
-t.test(
-  'an address in use ends varve with 1 and an error with the address, its key and a fix',
-  together(),
-  async t => {
-    const taken = await takenAddress(t)
-    const quiet = ['--upstream', 'http://127.0.0.1:9', '--log-level', 'silent']
-    for (
-      const [argv, key, flag] of [
-        [['serve', '--listen', taken, '--admin', '127.0.0.1:0', ...quiet], 'listen', '--listen'],
-        [['--listen', '127.0.0.1:0', '--admin', taken, ...quiet], 'admin.listen', '--admin'],
-        [['sandbox', '--listen', taken], '--listen', '--listen']
-      ] as const
-    ) {
-      t.same(await runCommand(t, argv), {
-        code: 1,
-        out: '',
-        err:
-          `varve: cannot listen on ${taken} (${key}): listen EADDRINUSE: address already in use ${taken}; stop the ` +
-          `process that listens there, or choose another address with ${flag} (port 0 picks a free port)\n`
-      })
-    }
+t.test('an address in use ends varve with 1 and an error with the address, its key and a fix', together(), async t => {
+  const taken = await takenAddress(t)
+  const quiet = ['--upstream', 'http://127.0.0.1:9', '--log-level', 'silent']
+  for (
+    const [argv, key, flag] of [
+      [['serve', '--listen', taken, '--admin', '127.0.0.1:0', ...quiet], 'listen', '--listen'],
+      [['--listen', '127.0.0.1:0', '--admin', taken, ...quiet], 'admin.listen', '--admin'],
+      [['sandbox', '--listen', taken], '--listen', '--listen']
+    ] as const
+  ) {
+    t.same(await runCommand(t, argv), {
+      code: 1,
+      out: '',
+      err: `varve: cannot listen on ${taken} (${key}): listen EADDRINUSE: address already in use ${taken}; stop the ` +
+        `process that listens there, or choose another address with ${flag} (port 0 picks a free port)\n`
+    })
   }
-)
+})
 
-t.test(
-  'check prints the effective settings as a valid configuration with masked secrets',
-  together(),
-  async t => {
-    const text = `
+t.test('check prints the effective settings as a valid configuration with masked secrets', together(), async t => {
+  const text = `
 listen: 127.0.0.1:0
 admin: { token: s3cret }
 upstreams: [{ name: a, url: https://h/s3cret, headers: { authorization: Bearer s3cret } }]
@@ -222,77 +202,72 @@ latest: { promote: false }
 audit: { share: 0 }
 cache: { redis: { url: "redis://s3cret:s3cret@h:1/2", password: s3cret } }
 `
-    const dir = t.testdir({ 'v.yaml': text })
-    const environment = { VARVE_WORKERS: '4', VARVE_LOG_LEVEL: 'warn', VARVE_CONFIG: 'not this one' }
-    const { code, out, err } = await runCommand(t, ['check', join(dir, 'v.yaml')], environment)
-    t.same([code, err], [0, ''])
-    t.notMatch(out, /s3cret/)
-    t.match(parse(out), {
-      listen: '127.0.0.1:0',
-      workers: 4,
-      log: { level: 'warn' },
-      latest: { promote: false },
-      limits: { bodyKb: 1024 },
-      admin: { listen: '127.0.0.1:9464', token: '***' },
-      upstreams: [{ name: 'a', url: 'https://h/***', headers: { authorization: '***' }, timeoutMs: 5000 }],
-      clients: { keys: [{ name: 'shop', key: '***' }] },
-      cache: { redis: { url: 'redis://***:***@h:1/2', password: '***', sentinel: { password: null } } }
-    })
-    t.strictSame(configSchema.parse(parse(out)), parse(out), 'every key is there and valid')
-    t.notMatch(out, /no effect/)
-    const again = t.testdir({ 'again.yaml': out })
-    t.match(await runCommand(t, ['check', join(again, 'again.yaml')]), { code: 0, err: '' })
-  }
-)
+  const dir = t.testdir({ 'v.yaml': text })
+  const environment = { VARVE_WORKERS: '4', VARVE_LOG_LEVEL: 'warn', VARVE_CONFIG: 'not this one' }
+  const { code, out, err } = await runCommand(t, ['check', join(dir, 'v.yaml')], environment)
+  t.same([code, err], [0, ''])
+  t.notMatch(out, /s3cret/)
+  t.match(parse(out), {
+    listen: '127.0.0.1:0',
+    workers: 4,
+    log: { level: 'warn' },
+    latest: { promote: false },
+    limits: { bodyKb: 1024 },
+    admin: { listen: '127.0.0.1:9464', token: '***' },
+    upstreams: [{ name: 'a', url: 'https://h/***', headers: { authorization: '***' }, timeoutMs: 5000 }],
+    clients: { keys: [{ name: 'shop', key: '***' }] },
+    cache: { redis: { url: 'redis://***:***@h:1/2', password: '***', sentinel: { password: null } } }
+  })
+  t.strictSame(configSchema.parse(parse(out)), parse(out), 'every key is there and valid')
+  t.notMatch(out, /no effect/)
+  const again = t.testdir({ 'again.yaml': out })
+  t.match(await runCommand(t, ['check', join(again, 'again.yaml')]), { code: 0, err: '' })
+})
 
-t.test(
-  'an invalid command line ends with 2 and an error that names the wrong argument',
-  together(),
-  async t => {
-    const cases: [string[], string][] = [
-      [['--colour'], 'Unknown option \'--colour\'; see varve serve --help'],
-      [['serve', '--colour=red'], 'Unknown option \'--colour\'; see varve serve --help'],
-      [['serve', '-x'], 'Unknown option \'-x\'; see varve serve --help'],
-      [['serve', 'redis://:s3cret@h'], 'Unexpected argument; see varve serve --help'],
-      [['serve', 'it\'s s3cret'], 'Unexpected argument; see varve serve --help'],
-      [['--redis://:s3cret@h'], 'Unknown option; see varve serve --help'],
-      [['redis://:s3cret@h'], 'unknown command; see varve --help'],
-      [['--listen', 'h:1', 'stray'], 'Unexpected argument \'stray\'; see varve serve --help'],
-      [['--listen'], 'Option \'--listen <value>\' argument missing; see varve serve --help'],
-      [['--listen', '--admin', 'h:1'], 'Option \'--listen\' argument is ambiguous; see varve serve --help'],
-      [['sandbox', '--seed'], 'Option \'--seed <value>\' argument missing; see varve sandbox --help'],
-      [['sandbox', '--upstream', 'http://h'], 'Unknown option \'--upstream\'; see varve sandbox --help'],
-      [['sandbox', 'stray'], 'Unexpected argument \'stray\'; see varve sandbox --help'],
-      [['check', 'a.yaml', 'b.yaml', 'c.yaml'], 'check takes one file, not 3; see varve check --help'],
-      [['check', '--config', 'a.yaml', 'b.yaml'], 'check takes one file, not 2; see varve check --help'],
-      [['help', 'explode'], 'unknown command explode; see varve --help'],
-      [['help', 'warm', 'check'], 'help takes one command; see varve --help'],
-      [
-        ['warm', '--rate', '-1', '--from', '1', '--to', '2'],
-        '--rate expects a whole number from 1 to 1000000, got -1; see varve warm --help'
-      ],
-      [['warm', '--from', '-5', '--to', '2'], '--from expects a ledger version, got -5; see varve warm --help'],
-      ...[
-        ['listen', '8081', 'HOST:PORT'],
-        ['listen', '127.0.0.1:65536', 'HOST:PORT'],
-        ['chain-id', '256', 'a whole number of at most 255'],
-        ['blocks', '1000001', 'a whole number of at most 1000000'],
-        ['family', 'x y', 'letters, digits and -'],
-        ...['many', '-1', '1.5', '', '0x1'].map(text => ['chain-id', text, 'a whole number of at most 255'])
-      ].map(([flag, text, expected]): [string[], string] => [
-        ['sandbox', `--${flag}=${text}`],
-        `--${flag} expects ${expected}, got ${text}; see varve sandbox --help`
-      ])
-    ]
-    for (const [argv, sentence] of cases) {
-      t.same(
-        await runCommand(t, argv),
-        { code: 2, out: '', err: `varve: ${sentence}\n` },
-        argv.join(' ')
-      )
-    }
+t.test('an invalid command line ends with 2 and an error that names the wrong argument', together(), async t => {
+  const cases: [string[], string][] = [
+    [['--colour'], 'Unknown option \'--colour\'; see varve serve --help'],
+    [['serve', '--colour=red'], 'Unknown option \'--colour\'; see varve serve --help'],
+    [['serve', '-x'], 'Unknown option \'-x\'; see varve serve --help'],
+    [['serve', 'redis://:s3cret@h'], 'Unexpected argument; see varve serve --help'],
+    [['serve', 'it\'s s3cret'], 'Unexpected argument; see varve serve --help'],
+    [['--redis://:s3cret@h'], 'Unknown option; see varve serve --help'],
+    [['redis://:s3cret@h'], 'unknown command; see varve --help'],
+    [['--listen', 'h:1', 'stray'], 'Unexpected argument \'stray\'; see varve serve --help'],
+    [['--listen'], 'Option \'--listen <value>\' argument missing; see varve serve --help'],
+    [['--listen', '--admin', 'h:1'], 'Option \'--listen\' argument is ambiguous; see varve serve --help'],
+    [['sandbox', '--seed'], 'Option \'--seed <value>\' argument missing; see varve sandbox --help'],
+    [['sandbox', '--upstream', 'http://h'], 'Unknown option \'--upstream\'; see varve sandbox --help'],
+    [['sandbox', 'stray'], 'Unexpected argument \'stray\'; see varve sandbox --help'],
+    [['check', 'a.yaml', 'b.yaml', 'c.yaml'], 'check takes one file, not 3; see varve check --help'],
+    [['check', '--config', 'a.yaml', 'b.yaml'], 'check takes one file, not 2; see varve check --help'],
+    [['help', 'explode'], 'unknown command explode; see varve --help'],
+    [['help', 'warm', 'check'], 'help takes one command; see varve --help'],
+    [
+      ['warm', '--rate', '-1', '--from', '1', '--to', '2'],
+      '--rate expects a whole number from 1 to 1000000, got -1; see varve warm --help'
+    ],
+    [['warm', '--from', '-5', '--to', '2'], '--from expects a ledger version, got -5; see varve warm --help'],
+    ...[
+      ['listen', '8081', 'HOST:PORT'],
+      ['listen', '127.0.0.1:65536', 'HOST:PORT'],
+      ['chain-id', '256', 'a whole number of at most 255'],
+      ['blocks', '1000001', 'a whole number of at most 1000000'],
+      ['family', 'x y', 'letters, digits and -'],
+      ...['many', '-1', '1.5', '', '0x1'].map(text => ['chain-id', text, 'a whole number of at most 255'])
+    ].map(([flag, text, expected]): [string[], string] => [
+      ['sandbox', `--${flag}=${text}`],
+      `--${flag} expects ${expected}, got ${text}; see varve sandbox --help`
+    ])
+  ]
+  for (const [argv, sentence] of cases) {
+    t.same(
+      await runCommand(t, argv),
+      { code: 2, out: '', err: `varve: ${sentence}\n` },
+      argv.join(' ')
+    )
   }
-)
+})
 
 t.test('varve check takes its file with --config too, and prints the same mistakes', together(), async t => {
   const dir = t.testdir({ 'good.yaml': 'workers: 2\nupstreams: [{ url: "http://h" }]', 'bad.yaml': 'workers: many' })
@@ -304,22 +279,18 @@ t.test('varve check takes its file with --config too, and prints the same mistak
   }
 })
 
-t.test(
-  'with an upstream, the banner\'s curls read the newest version, which every node has',
-  together(),
-  async t => {
-    const upstream = await startSandbox({ blocks: 300, prunedBlocks: 290 })
-    t.teardown(async () => await upstream.close())
-    const varve = startCommand(t, [...free, '--upstream', upstream.url], { isTerminal: true })
-    const [commands] = await varve.waitForOutput(/( {4}V=.*\n)( {4}curl .*\n){3}/)
-    const result = await promisify(execFile)('sh', ['-c', commands])
-    t.same(result.stdout.match(/cache-status: .*?(?=\r)/g), [
-      'cache-status: varve; fwd=uri-miss; fwd-status=200; stored',
-      'cache-status: varve; hit; detail=memory',
-      'cache-status: varve; hit; detail=memory'
-    ])
-  }
-)
+t.test('with an upstream, the banner\'s curls read the newest version, which every node has', together(), async t => {
+  const upstream = await startSandbox({ blocks: 300, prunedBlocks: 290 })
+  t.teardown(async () => await upstream.close())
+  const varve = startCommand(t, [...free, '--upstream', upstream.url], { isTerminal: true })
+  const [commands] = await varve.waitForOutput(/( {4}V=.*\n)( {4}curl .*\n){3}/)
+  const result = await promisify(execFile)('sh', ['-c', commands])
+  t.same(result.stdout.match(/cache-status: .*?(?=\r)/g), [
+    'cache-status: varve; fwd=uri-miss; fwd-status=200; stored',
+    'cache-status: varve; hit; detail=memory',
+    'cache-status: varve; hit; detail=memory'
+  ])
+})
 
 t.test('the log says that no upstream responds at the start, and what to check', together(), async t => {
   const varve = startCommand(t, [...free, '--upstream', 'http://127.0.0.1:9'])
@@ -377,27 +348,23 @@ async function program (
 
 const compiled = join(import.meta.dirname, '../../dist/cli.js')
 
-t.test(
-  'the compiled program checks, serves, and ends with 0 within 10 s of SIGTERM',
-  together(),
-  async t => {
-    let printedAt = 0
-    const [good, bad, served] = await Promise.all([
-      program(t, compiled, ['check'], undefined, { VARVE_SANDBOX: '1' }),
-      program(t, compiled, ['check', '--colour']),
-      program(t, compiled, ['--sandbox', ...free], text => {
-        if (printedAt > 0 || !text.includes('curl')) return
-        printedAt = performance.now()
-        return 'SIGTERM'
-      })
-    ])
-    t.match(good, { code: 0, err: '' })
-    t.strictSame(parse(good.out), configSchema.parse({}))
-    t.match(bad, { code: 2, out: '', err: 'varve: Unknown option \'--colour\'; see varve check --help\n' })
-    t.match(served, { code: 0, err: '', out: /"signal":"SIGTERM","msg":"stopping"/ })
-    t.ok(performance.now() - printedAt < 10_000)
-  }
-)
+t.test('the compiled program checks, serves, and ends with 0 within 10 s of SIGTERM', together(), async t => {
+  let printedAt = 0
+  const [good, bad, served] = await Promise.all([
+    program(t, compiled, ['check'], undefined, { VARVE_SANDBOX: '1' }),
+    program(t, compiled, ['check', '--colour']),
+    program(t, compiled, ['--sandbox', ...free], text => {
+      if (printedAt > 0 || !text.includes('curl')) return
+      printedAt = performance.now()
+      return 'SIGTERM'
+    })
+  ])
+  t.match(good, { code: 0, err: '' })
+  t.strictSame(parse(good.out), configSchema.parse({}))
+  t.match(bad, { code: 2, out: '', err: 'varve: Unknown option \'--colour\'; see varve check --help\n' })
+  t.match(served, { code: 0, err: '', out: /"signal":"SIGTERM","msg":"stopping"/ })
+  t.ok(performance.now() - printedAt < 10_000)
+})
 
 const tilde = /expected an absolute path, such as \/home\/me\/[a-z.]+: varve does not expand ~/
 const noCertificate = /expected a PEM file with a certificate, got "\S+x\.pem": /

@@ -42,14 +42,10 @@ async function started (
   return { isSandbox: (await sendRequest(came, '/v2/nothing')).headers['x-varve-sandbox'] === 'true', output }
 }
 
-t.test(
-  'npm start serves the sandbox if no flag, variable or file names an upstream',
-  { buffered: true },
-  async t => {
-    const file = join(t.testdir({ 'v.yaml': 'cache: { memory: { maxMb: 32 } }\n' }), 'v.yaml')
-    t.match(await started(t, ['--config', file], { VARVE_UPSTREAM: '' }), { isSandbox: true })
-  }
-)
+t.test('npm start serves the sandbox if no flag, variable or file names an upstream', { buffered: true }, async t => {
+  const file = join(t.testdir({ 'v.yaml': 'cache: { memory: { maxMb: 32 } }\n' }), 'v.yaml')
+  t.match(await started(t, ['--config', file], { VARVE_UPSTREAM: '' }), { isSandbox: true })
+})
 
 t.test('npm start serves the upstream that a flag, variable or file names', { buffered: true }, async t => {
   const { url } = await startSandboxNode(t)

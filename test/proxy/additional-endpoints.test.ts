@@ -1,11 +1,11 @@
 import t from 'tap'
-import { type TestRequest, sendRequest } from '../support/client.js'
+import { type TestRequest, type TestResponse, sendRequest } from '../support/client.js'
 import { startRedis } from '../support/redis-server.js'
 import { untilWritten } from '../support/replicas.js'
 import { cacheStatusHeader, memoryHitStatus, redisHitStatus, storedMissStatus } from '../support/cache-status.js'
 import { respondOk, stamps, startHeldUpstream, startStubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
-import { varveAt, varveAtSandbox } from '../support/varve.js'
+import { type TestVarve, varveAt, varveAtSandbox } from '../support/varve.js'
 
 const bypass = 'varve; fwd=bypass'
 const version_ = 'x-node-ledger-version'
@@ -16,6 +16,12 @@ const posted = (body: string): TestRequest => ({
   headers: { 'content-type': 'application/json' },
   body
 })
+const purge = async ({ adminUrl }: TestVarve, url: string): Promise<TestResponse> =>
+  await sendRequest(adminUrl, '/purge', {
+    method: 'POST',
+    headers: { authorization: 'Bearer t' },
+    body: JSON.stringify({ url })
+  })
 
 t.test('a block read by height is a hit for its versions, and one read by version for its height', async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
@@ -57,27 +63,13 @@ t.test('replicas share a block by height, and a purge by either path removes all
     for (const target of [byVersion, `${byHeight}?with_transactions=true`]) {
       t.equal((await b.get(target)).headers[cacheStatusHeader], redisHitStatus, target)
     }
-    t.match(
-      await sendRequest(a.adminUrl, '/purge', {
-        method: 'POST',
-        headers: { authorization: 'Bearer t' },
-        body: JSON.stringify({ url: purged })
-      }),
-      { status: 200 }
-    )
+    t.match(await purge(a, purged), { status: 200 })
     t.equal((await redis.client.keys('varve:1:*501')).length, 0)
     for (const target of [byHeight, `${byVersion}?with_transactions=true`]) {
       t.equal((await a.get(target)).headers[cacheStatusHeader], storedMissStatus, `${target} after ${purged}`)
     }
     await untilWritten(a, writes += 2)
-    t.match(
-      await sendRequest(a.adminUrl, '/purge', {
-        method: 'POST',
-        headers: { authorization: 'Bearer t' },
-        body: JSON.stringify({ url: byVersion })
-      }),
-      { status: 200 }
-    )
+    t.match(await purge(a, byVersion), { status: 200 })
   }
 })
 
@@ -258,12 +250,7 @@ t.test('a block without its Redis records is a miss by height; one lost record i
   t.equal((await (await varveAt(t, sandbox.url, admin)).get(target)).headers[cacheStatusHeader], redisHitStatus)
   await until(async () => await redis.client.exists(one) === 1, 'the lost record is in Redis again')
   await redis.client.del(one, ...others)
-  const purged = await sendRequest(a.adminUrl, '/purge', {
-    method: 'POST',
-    headers: { authorization: 'Bearer t' },
-    body: JSON.stringify({ url: `/v1/blocks/by_version/${firstVersion}` })
-  })
-  t.equal(purged.status, 200)
+  t.match(await purge(a, `/v1/blocks/by_version/${firstVersion}`), { status: 200 })
   for (const varve of [a, await varveAt(t, sandbox.url, admin)]) {
     t.equal((await varve.get(target)).headers[cacheStatusHeader], varve === a ? storedMissStatus : redisHitStatus)
   }

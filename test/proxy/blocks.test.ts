@@ -146,32 +146,6 @@ async function versionsOf (
   return got
 }
 
-t.test('the version range is read from the block\'s own members, wherever they stand', async t => {
-  const transactions = Array.from(
-    { length: 10 },
-    () => ({ ...settled, events: [{ data: { first_version: '0', last_version: '900', block_height: '7' } }] })
-  )
-  const turned = JSON.stringify(
-    {
-      added: { first_version: '1' },
-      transactions,
-      last_version: '509',
-      first_version: '500',
-      block_height: '50',
-      x: null
-    },
-    null,
-    2
-  )
-  const targets = ['509', '500', '510'].map(version => `${at(Number(version))}?with_transactions=true`)
-  t.same(
-    await versionsOf(t, response => {
-      respondOk(response, turned)
-    }, targets),
-    [[200, 'stored'], [200, 'hit'], [503, 'detail=unavailable']]
-  )
-})
-
 t.test('a block without the requested version becomes a 503, and is not stored for it', async t => {
   t.same(
     await versionsOf(t, response => {
@@ -179,28 +153,6 @@ t.test('a block without the requested version becomes a 503, and is not stored f
     }, [at(499), at(510), at(505), at(505)]),
     [[503, 'detail=unavailable'], [503, 'detail=unavailable'], [200, 'stored'], [200, 'hit']]
   )
-})
-
-t.test('a block in an unknown form is forwarded and never stored', async t => {
-  for (
-    const body of [
-      blockBody({ first_version: 500 }),
-      blockBody({ last_version: '' }),
-      blockBody({ first_version: '509', last_version: '500' }),
-      '{}',
-      '[]',
-      blockBody({ transactions: [{}] }),
-      blockBody().slice(0, -1)
-    ]
-  ) {
-    t.same(
-      await versionsOf(t, response => {
-        respondOk(response, body)
-      }, [at(505), at(505)]),
-      [[200, 'detail=unreadable'], [200, 'detail=unreadable']],
-      body
-    )
-  }
 })
 
 t.test('a false block that overlaps cached ones leaves one response per version', async t => {

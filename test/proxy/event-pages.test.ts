@@ -34,26 +34,6 @@ const eventLoopTurn = async (): Promise<void> => {
 const counted = async (varve: TestVarve, outcome: string, code = 200): Promise<number | undefined> =>
   await varve.metric(`varve_requests_total{endpoint="account_events",outcome="${outcome}",status="${code}"}`)
 
-t.test('a full page from a start is read once, matches byte for byte, and has the present position', async t => {
-  const { sandbox, varve } = await varveAtSandbox(t)
-  const direct = await sendRequest(sandbox.url, `${blocks}?start=300&limit=5`)
-  sandbox.requests.reset()
-  t.match(await varve.get(`${blocks}?start=300&limit=5`), {
-    status: 200,
-    body: direct.body,
-    headers: { [status]: stored, etag: /^"/, [version_]: String(sandbox.ledger.head.version) }
-  })
-  sandbox.ledger.grow(3)
-  await varve.get(modules)
-  t.match(await varve.get(`${blocks}?start=300&limit=5`), {
-    status: 200,
-    body: direct.body,
-    headers: { [status]: hit, 'x-node-block-height': '1002', [version_]: String(sandbox.ledger.head.version) }
-  })
-  t.equal(requestCountOf(sandbox), 1)
-  t.same([await counted(varve, 'miss'), await counted(varve, 'hit_memory')], [1, 1])
-})
-
 t.test('a page is cached for the configured time, and read again afterwards', async t => {
   const { sandbox, clock, get } = await proxyAt(t, {}, { eventsTtlMs: 60_000 })
   const names: string[] = []

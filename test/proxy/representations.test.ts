@@ -382,20 +382,12 @@ t.test('a moving response carries the tag of its plain bytes, and gets a 304 whi
     const tags = await packed(proxy, target, how)
     t.equal(new Set(Object.values(tags)).size, 1, 'it is never compressed')
     t.not((await get(target, other)).headers.etag, tags.plain, 'JSON and BCS differ')
-    for (const ifNoneMatch of [tags.plain, `W/${tags.plain}`, `"x", ${tags.plain}`, '*']) {
-      t.match(await get(target, add(how, { 'if-none-match': ifNoneMatch })), {
-        status: 304,
-        body: '',
-        headers: { 'cache-control': 'no-store', vary: 'Accept, Accept-Encoding', etag: tags.plain }
-      }, `${target} ${ifNoneMatch}`)
-    }
-    for (const ifNoneMatch of ['"x"', tags.plain.slice(1), tags.plain.slice(0, 9)]) {
-      t.match(
-        await get(target, add(how, { 'if-none-match': ifNoneMatch })),
-        { status: 200 },
-        `${target} ${ifNoneMatch}`
-      )
-    }
+    t.match(await get(target, add(how, { 'if-none-match': `"x", W/${tags.plain}` })), {
+      status: 304,
+      body: '',
+      headers: { 'cache-control': 'no-store', vary: 'Accept, Accept-Encoding', etag: tags.plain }
+    }, target)
+    t.match(await get(target, add(how, { 'if-none-match': tags.plain.slice(1) })), { status: 200 }, target)
   }
   const before = await get(`${stream}?limit=1`)
   sandbox.ledger.grow()

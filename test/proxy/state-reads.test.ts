@@ -31,73 +31,41 @@ const heightInBcs = Buffer.concat([
 ])
 const viewBcs = 'application/x.aptos.view_function+bcs'
 
+/** A read of state, in two variants; a view is a POST of each text. */
 interface StateRead {
   readonly name: string
   readonly path: string
   readonly options: TestRequest
-  /** Another request variant of the same read. */
   readonly other: readonly [path: string, how: TestRequest]
   readonly status: number
 }
 
+const get = (name: string, path: string, other: string, status = 200): StateRead => ({
+  name,
+  path: `/v1/accounts/${path}`,
+  options: {},
+  other: [`/v1/accounts/${other}`, {}],
+  status
+})
+const call = (one: TestRequest, other: TestRequest): StateRead => ({
+  name: 'view',
+  path: '/v1/view',
+  options: one,
+  other: ['/v1/view', other],
+  status: 200
+})
+const spacedCoins = coins.replaceAll('0x1', '%200X01').replaceAll('::', '%20::')
+
 const reads: readonly StateRead[] = [
-  { name: 'account', path: '/v1/accounts/0xcafe', options: {}, other: ['/v1/accounts/00CAFE', {}], status: 200 },
-  {
-    name: 'account_resources',
-    path: '/v1/accounts/0xcafe/resources',
-    options: {},
-    other: ['/v1/accounts/cafe/resources', {}],
-    status: 200
-  },
-  {
-    name: 'account_resource',
-    path: `/v1/accounts/0xcafe/resource/${coins}`,
-    options: {},
-    other: [`/v1/accounts/0x0cafe/resource/${coins.replaceAll('0x1', '%200X01').replaceAll('::', '%20::')}`, {}],
-    status: 200
-  },
-  {
-    name: 'account_resource',
-    path: '/v1/accounts/0xcafe/resource/0x1::none::None',
-    options: {},
-    other: ['/v1/accounts/0xcafe/resource/0x1::none%20::None', {}],
-    status: 404
-  },
-  {
-    name: 'account_balance',
-    path: '/v1/accounts/0xcafe/balance/0x1::aptos_coin::AptosCoin',
-    options: {},
-    other: ['/v1/accounts/cafe/balance/0x01::aptos_coin::AptosCoin', {}],
-    status: 200
-  },
-  {
-    name: 'account_module',
-    path: '/v1/accounts/0x1/module/coin',
-    options: {},
-    other: ['/v1/accounts/0001/module/%63oin', {}],
-    status: 200
-  },
-  {
-    name: 'account_module',
-    path: '/v1/accounts/0x1/module/none',
-    options: {},
-    other: ['/v1/accounts/1/module/none', {}],
-    status: 404
-  },
-  {
-    name: 'view',
-    path: '/v1/view',
-    options: post(height),
-    other: ['/v1/view', post(height.replaceAll(',', ' , ').replace('0x1', '0x0001'))],
-    status: 200
-  },
-  {
-    name: 'view',
-    path: '/v1/view',
-    options: post(heightInBcs, viewBcs),
-    other: ['/v1/view', post(heightInBcs, viewBcs.toUpperCase())],
-    status: 200
-  }
+  get('account', '0xcafe', '00CAFE'),
+  get('account_resources', '0xcafe/resources', 'cafe/resources'),
+  get('account_resource', `0xcafe/resource/${coins}`, `0x0cafe/resource/${spacedCoins}`),
+  get('account_resource', '0xcafe/resource/0x1::none::None', '0xcafe/resource/0x1::none%20::None', 404),
+  get('account_balance', '0xcafe/balance/0x1::aptos_coin::AptosCoin', 'cafe/balance/0x01::aptos_coin::AptosCoin'),
+  get('account_module', '0x1/module/coin', '0001/module/%63oin'),
+  get('account_module', '0x1/module/none', '1/module/none', 404),
+  call(post(height), post(height.replaceAll(',', ' , ').replace('0x1', '0x0001'))),
+  call(post(heightInBcs, viewBcs), post(heightInBcs, viewBcs.toUpperCase()))
 ]
 
 const at = (path: string, version: bigint | string): string => `${path}?ledger_version=${version}`

@@ -7,7 +7,8 @@ import { addressOf } from '../../sandbox/address.js'
 import { stateAt } from '../../sandbox/state.js'
 import { itemKey } from '../../sandbox/state-key.js'
 import { transactionRecord } from '../../sandbox/transactions.js'
-import { requestNode, getRaw, sendRaw } from './request-node.js'
+import { requestNode, getRaw } from './request-node.js'
+import { sendRaw } from '../support/raw.js'
 import { startSandboxNode } from '../support/replicas.js'
 
 const position = [

@@ -79,20 +79,6 @@ t.test('modules come in the order of their state keys, and each page continues t
   )
 })
 
-t.test('later versions add and upgrade modules; other accounts have none', async t => {
-  const { url, ledger } = await startSandboxNode(t, { prunedBlocks: 0 })
-  const at = async (account: string, version: bigint) =>
-    await requestNode(`${url}/v1/accounts/${account}/modules?ledger_version=${version}`)
-  const [first, last] = [await at('0xcafe', 0n), await at('0xcafe', ledger.head.version)]
-  t.same(first.json.map((record: any) => record.abi.name), ['menu'])
-  t.ok(last.json.length > 5)
-  t.not(last.json.find((record: any) => record.abi.name === 'menu').bytecode, first.json[0].bytecode)
-  t.equal((await at('0xcafe', 399n)).text, first.text)
-  // The next user transaction publishes it.
-  t.not((await at('0xcafe', 430n)).text, first.text)
-  t.equal((await at('0xdead', 5n)).text, '[]')
-})
-
 t.test('the release renders the interface; bytecode and BCS do not change with it', async t => {
   const { url, ledger } = await startSandboxNode(t)
   const seen = new Map<string, { json: any, bytes: Buffer }>()

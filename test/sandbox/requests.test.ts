@@ -1,6 +1,7 @@
 import t, { type Test } from 'tap'
 import { startSandbox } from '#sandbox'
-import { getRaw, requestTableItem, sendRaw } from './request-node.js'
+import { getRaw, requestTableItem } from './request-node.js'
+import { sendRaw } from '../support/raw.js'
 
 async function start (t: Test) {
   const sandbox = await startSandbox({ blockMs: 0, blocks: 100, prunedBlocks: 10 })
