@@ -1,11 +1,6 @@
-import fc from 'fast-check'
 import t from 'tap'
 import { needsLayout, tableKeyBytes } from '../../src/api/key-bytes.js'
 import { structTagOf } from '../../src/api/state-key.js'
-import { parseJson } from '../../sandbox/json.js'
-import { trustedTypeTag } from '../../sandbox/type-tag.js'
-import { keyBytes } from '../../sandbox/values.js'
-import { check, seedTitle } from '../support/properties.js'
 import { realChanges } from '../support/cases.js'
 
 const hexOf = (type: string, value: unknown): string | undefined =>
@@ -90,45 +85,4 @@ t.test('JSON of structs depends on code, strings and objects do not', async t =>
   for (const type of ['0x1::coin::Coin<u8>', 'vector<0x1::option::Option<u8>>', '0x1::string::Other']) {
     t.equal(needsLayout(structTagOf(type)), true, type)
   }
-})
-
-const integers = (bits: number, isSigned: boolean): fc.Arbitrary<bigint> =>
-  isSigned
-    ? fc.bigInt({ min: -(2n ** BigInt(bits - 1)), max: 2n ** BigInt(bits - 1) - 1n })
-    : fc.bigInt({ min: 0n, max: 2n ** BigInt(bits) - 1n })
-
-/** Types with values as nodes take them. */
-const typed = fc.letrec<{ one: { type: string, value: unknown }, many: { type: string, value: unknown } }>(tie => ({
-  one: fc.oneof(
-    { maxDepth: 2 },
-    ...[8, 16, 32, 64, 128, 256].flatMap(bits =>
-      [true, false].map(isSigned =>
-        integers(bits, isSigned).map(value => ({
-          type: `${isSigned ? 'i' : 'u'}${bits}`,
-          value: bits > 32 ? String(value) : Number(value)
-        }))
-      )
-    ),
-    fc.boolean().map(value => ({ type: 'bool', value })),
-    fc.bigInt({ min: 0n, max: 2n ** 256n - 1n }).map(value => ({ type: 'address', value: `0x${value.toString(16)}` })),
-    fc.string({ unit: 'binary' }).map(value => ({ type: '0x1::string::String', value })),
-    fc.uint8Array({ maxLength: 200 }).map(bytes => ({
-      type: 'vector<u8>',
-      value: `0x${Buffer.from(bytes).toString('hex')}`
-    })),
-    tie('many')
-  ),
-  many: fc.tuple(tie('one'), fc.nat(3)).map(([{ type, value }, count]) =>
-    type === 'u8'
-      ? { type: 'vector<u8>', value: '0x07' }
-      : { type: `vector<${type}>`, value: Array.from({ length: count }, () => value) }
-  )
-})).one
-
-t.test(`random keys have the bytes that the sandbox gives them (${seedTitle})`, async t => {
-  check(fc.property(typed, ({ type, value }) => {
-    const expected = keyBytes(trustedTypeTag(type), parseJson(Buffer.from(JSON.stringify(value))))
-    return hexOf(type, value) === expected.toString('hex')
-  }))
-  t.pass()
 })

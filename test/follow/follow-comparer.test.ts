@@ -82,20 +82,6 @@ t.test('a response from above the head waits until its version was read, then co
   t.same(results.at(-1), [13, 'unknown'])
 })
 
-t.test('without a head, and at a new beginning, nothing is compared', async t => {
-  const { record, results, begin, follow } = observed()
-  record(10)
-  t.same(results, [[10, 'unknown']])
-  begin(10)
-  record(12)
-  record(14)
-  record(20)
-  begin(15)
-  t.same(results.slice(1), [[12, 'unknown'], [14, 'unknown']])
-  for (let version = 16; version <= 20; version++) follow(version)
-  t.same(results.at(-1), [20, 'unknown'])
-})
-
 t.test('responses that wait are bounded; beyond that they count as unknown', async t => {
   const { record, results, begin } = observed()
   begin(10)

@@ -111,17 +111,6 @@ t.test('failures interrupt following and are retried with growing pauses of at m
   t.equal(tail.follower.state, 'following')
 })
 
-t.test('a reading that throws is a failure, and reading goes on', async t => {
-  const tail = drivenTail(t)
-  tail.respond = () => new TypeError('unexpected')
-  tail.loop.recordRead()
-  await tail.pass(100)
-  t.same(tail.states.at(-1), ['interrupted', 'TypeError: unexpected'])
-  tail.respond = () => undefined
-  await tail.pass(1000)
-  t.equal(tail.follower.state, 'following')
-})
-
 t.test('an upstream without lists of transactions is tried again after a minute', async t => {
   const tail = drivenTail(t, { stepMs: 50 })
   tail.respond = () => failure(true)

@@ -80,20 +80,6 @@ t.test('a purge of a read removes both representations, micro-cached or stored, 
   }
 })
 
-t.test('a purge of a table item removes its value for all variants, a not-found for its text only', async t => {
-  const target = '/v1/tables/0xab/item?ledger_version=5'
-  const keysFor = (key: string): ReturnType<typeof keysOf> =>
-    keysOf(readAt(target, { method: 'POST', body: String(tableItemLookup('u64', key).body) }), space)
-  const { memory, invalidator, store } = tier()
-  for (const key of ['"7"', '"007"']) for (const name of [keysFor(key).value, keysFor(key).text]) store(name)
-  await invalidator.invalidate(
-    invalidationOfRead(readAt(target, { method: 'POST', body: String(tableItemLookup('u64', '"007"').body) }), space)
-  )
-  t.equal(memory.getByKey(keysFor('"7"').value), undefined)
-  t.equal(memory.getByKey(keysFor('"007"').text), undefined)
-  t.ok(memory.getByKey(keysFor('"7"').text))
-})
-
 t.test('a fetch detects whether a purge that came since covers its entry or its read', async t => {
   const { memory, invalidator, store } = tier()
   const [c, d] = [store('c'), store('d')]

@@ -53,35 +53,6 @@ t.test('a success has the seven position headers, in lower case and in wire orde
   t.equal((await requestNode(`${url}/v1/`)).json.git_hash, releases.enums)
 })
 
-t.test('the same seed and the same growth give the same bytes', async t => {
-  const [one, two, other] = await Promise.all([
-    startSandboxNode(t, { blocks: 50 }),
-    startSandboxNode(t, { blocks: 40 }),
-    startSandboxNode(t, { blocks: 50, seed: 2 })
-  ])
-  two.ledger.grow(10)
-  two.ledger.pruneTo(49)
-  one.ledger.pruneTo(49)
-  const version = one.ledger.head.version
-  for (
-    const path of [
-      '/v1',
-      `/v1/blocks/by_version/${version}?with_transactions=true`,
-      '/v1/accounts/0x42/modules',
-      '/v1/estimate_gas_price'
-    ]
-  ) {
-    const [first, second] = await Promise.all([requestNode(one.url + path), requestNode(two.url + path)])
-    t.equal(first.status, 200)
-    t.equal(first.text, second.text)
-    t.same({ ...first.headers, date: '' }, { ...second.headers, date: '' })
-  }
-  t.not(
-    (await requestNode(`${other.url}/v1/accounts/0x42/modules`)).text,
-    (await requestNode(`${one.url}/v1/accounts/0x42/modules`)).text
-  )
-})
-
 t.test('blocks tile the versions, times rise, and every version has its block, also near 2^64', async t => {
   for (const startVersion of [0n, 2n ** 53n + 1n, 2n ** 64n - 60_000n]) {
     const { ledger } = await startSandboxNode(t, { startVersion, blocks: 1_600 })

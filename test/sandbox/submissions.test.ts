@@ -6,7 +6,6 @@ import { defaultSettings } from '../../sandbox/options.js'
 import { dispatch } from '../../sandbox/dispatch.js'
 import { type UserRequest } from '../../sandbox/records.js'
 import { signingMessage, fundAccount } from '../../sandbox/submit-transaction.js'
-import { faucet } from '../../sandbox/submissions.js'
 import { transactionRecord } from '../../sandbox/transactions.js'
 import { sendRequest } from '../support/client.js'
 import { startSandboxNode } from '../support/replicas.js'
@@ -131,34 +130,6 @@ t.test('a submitted transfer is pending, then committed, and the state is the fo
   t.same([balance(ledger, recipient, version - 1n), balance(ledger, recipient)], ['0', '5000'])
   t.equal(balance(ledger, key.address), String(10_000_000 - 5000 - 600))
   t.match(send(ledger, `/accounts/0x${key.address}`).text, '"sequence_number":"1"')
-})
-
-t.test('with submitted transactions in any block the state stays the fold of the changes', async t => {
-  // Covers every rule about heights: deposits, known senders, kinds without a sender, blocks of one transaction.
-  const [plain, ledger] = [newLedger(1), newLedger(1)]
-  const recipients = [recipient, ...['cafe', 'a11ce', 'b0b'].map(digits => digits.padStart(64, '0'))]
-  // By state key, the resources that the last change of the key left.
-  const fold = new Map<string, Array<{ read: string, expected: string }>>()
-  for (let height = 1; height <= 40; height++) {
-    fundAccount(ledger, String(recipients[height % recipients.length]), 1n)
-    ledger.grow()
-    const block = ledger.block(height)
-    for (let version = block.firstVersion; version <= block.lastVersion; version++) {
-      const { changes } = transactionRecord(ledger, block, version)
-      for (const { state_key_hash: key } of changes) fold.set(key, [])
-      for (const change of changes) {
-        if (change.type !== 'write_resource') continue
-        const read = `/accounts/${change.address}/resource/${encodeURIComponent(change.data.type)}`
-        fold.get(change.state_key_hash)?.push({ read, expected: JSON.stringify(change.data) })
-      }
-    }
-  }
-  t.same([...fold.values()].flat().filter(({ read, expected }) => send(ledger, read).text !== expected), [])
-  t.ok(fold.size > 10)
-  t.equal(balance(ledger, recipient), '10')
-  plain.grow(40)
-  t.same(transactionRecord(plain, plain.block(1), 1n).changes, transactionRecord(ledger, ledger.block(1), 1n).changes)
-  t.match(send(ledger, `/accounts/0x${faucet}`).text, '"sequence_number":"40"')
 })
 
 t.test('a simulation has the effects of a transaction, and changes nothing', async t => {

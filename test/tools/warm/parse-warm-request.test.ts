@@ -21,29 +21,6 @@ t.test('a path is a GET, and a JSON request has its method, media type and exact
   t.match(parseWarmRequest(`{"method":"POST","url":"/v1/view?ledger_version=601","body":${view}}`), { body: view })
 })
 
-t.test('a line that is neither a path nor a JSON request is reported, a blank line is not', async t => {
-  for (
-    const line of [
-      'what is this',
-      `GET ${target}`,
-      `${target} HTTP/1.1`,
-      `http://h${target}`,
-      `127.0.0.1 - - [22/Nov/2026:09:15:41 +0000] "GET ${target} HTTP/1.1" 200 1 "-" "curl/8"`,
-      '{',
-      '{}',
-      '[]',
-      '{"url":7}',
-      `{"url":"${target}","method":7}`,
-      `{"url":"${target}","accept":7}`,
-      `{"url":"${target}","accept":"application/x-bcs\\r\\nx: y"}`,
-      `{"url":"${target}","url":"${target}"}`,
-      `{"url":"${target}","extra":1}`,
-      `{"request":{"method":"GET","uri":"${target}"}}`
-    ]
-  ) t.equal(parseWarmRequest(line), 'unreadable', line)
-  for (const line of ['', ' \r', '# a comment']) t.equal(parseWarmRequest(line), 'blank', line)
-})
-
 t.test('the command of docs/operations.md turns an nginx access log into paths without writes', async t => {
   const page = readFileSync(join(import.meta.dirname, '../../../docs/operations.md'), 'utf8')
   const command = /^awk .*(?= access\.log \| varve warm -$)/m.exec(page)?.[0] ?? ''
