@@ -222,11 +222,6 @@ upstreams: [{ url: "http://\${HOST}:1/\${TOKEN}", headers: { authorization: "Bea
     headers: { authorization: 'Bearer 12345', 'x-plain': '$TOKEN and ${not a name}, $$' },
     requestsPerSecond: null
   }])
-  t.equal(
-    load(t, 'admin: { token: "$' + '{A}" }', { A: '$' + '{B}', B: 'no' }).config.admin.token,
-    '$' + '{B}',
-    'a replaced text is not expanded again'
-  )
 })
 
 t.test('a file that is not a configuration is reported with its name', async t => {

@@ -221,16 +221,6 @@ t.test('the sandbox is inspected and controlled over HTTP, which does not count 
   t.equal((await requestNode(`${url}/sandbox/nothing`)).status, 404)
 })
 
-t.test('timestamps of blocks are as far apart as the blocks of the chain', async t => {
-  for (const [blockMs, between] of [[0, 250], [0.001, 0.005], [20, 20], [4000, 4000]] as const) {
-    const ledger = new Ledger({ ...defaultSettings, blockMs, blocks: 500 })
-    const timesMs = Array.from({ length: 499 }, (_, at) => Number(ledger.block(at + 1).timestampUsec) / 1000)
-    t.ok(timesMs.every((time, at) => at === 0 || time > Number(timesMs[at - 1])), `${blockMs}: they rise`)
-    const mean = (Number(timesMs.at(-1)) - Number(timesMs[0])) / 498
-    t.ok(Math.abs(mean - between) < between / 100, `${blockMs}: ${mean} ms`)
-  }
-})
-
 t.test('a reset begins another chain without faults', async t => {
   const sandbox = await startSandboxNode(t, { blocks: 50, prunedBlocks: 0 })
   const rootAt = async () =>
