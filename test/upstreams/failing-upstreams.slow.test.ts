@@ -203,6 +203,22 @@ t.test('varve does not trust a 410 while an unhealthy or backing-off upstream ma
   }
 })
 
+t.test('varve serves cached reads after the upstream that had them is gone and the rest is pruned', async t => {
+  const { upstreams: [, two], get, upStates } = await startWithUpstreams(t, [{ prunedBlocks: 500 }, {}], {
+    pruned: { serveCached: false }
+  })
+  t.match(await get(modules(20)), { status: 200 })
+  two?.faults.add({ kind: 'reset' })
+  await until(async () => await upStates() === '1,0', 'only the first upstream is up')
+  t.match(await get(modules(20)), { status: 200, headers: { [cacheStatusHeader]: /hit/ } })
+  two?.faults.clear()
+  two?.ledger.pruneTo(500)
+  await until(
+    async () => await upStates() === '1,1' && (await get(modules(20))).status === 410,
+    'both upstreams are up and have pruned the version'
+  )
+})
+
 t.test('varve does not halve a slow response\'s time for the sake of an unhealthy upstream', async t => {
   const { upstreams: [one, two], get, varve } = await startWithUpstreams(t, [{}, {}], {}, { timeoutMs: 3000 })
   two?.faults.add({ kind: 'reset' })
