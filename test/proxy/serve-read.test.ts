@@ -364,6 +364,24 @@ t.test('a stale latest read is fetched again, and counted if it stays stale', as
   }
 })
 
+t.test('a block carries the current position, and one below the served head is never denied', async t => {
+  const stub = await startStubUpstream(t, (_request, response, nth) => {
+    if (nth === 1) return respondOk(response, '{}', headAt(900))
+    response.writeHead(404, { 'content-type': 'application/json', ...stamps(headAt(900)) }).end(
+      JSON.stringify({ error_code: nth < 4 ? 'block_not_found' : 'version_not_found' })
+    )
+  })
+  const varve = await varveAt(t, stub.url)
+  t.match(await varve.get('/v1/blocks/by_version/500'), {
+    status: 200,
+    headers: { [status]: 'varve; fwd=uri-miss; fwd-status=200; detail=unreadable', 'x-node-ledger-version': '1000' }
+  })
+  t.equal(await varve.metric('varve_stale_latest_total'), 0)
+  t.match(await varve.get('/v1/blocks/by_version/500'), { status: 503 })
+  t.equal(stub.requests.length, 3)
+  t.match(await varve.get('/v1/blocks/by_version/5000'), { status: 404 }, 'a future block may be denied')
+})
+
 t.test('a read that waited for admission sees what was stored meanwhile, and the chain of then', async t => {
   const { state, ...stub } = await startChangingUpstream(t)
   const { context, serve } = await proxyAt(t, stub.url)
