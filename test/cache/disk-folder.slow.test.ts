@@ -57,7 +57,7 @@ t.test('a fresh volume and the folder of an earlier release are used, only own f
   const node = await startNode(t)
   const folders = t.testdir({
     fresh: { 'lost+found': {} },
-    earlier: { entries: {}, generations: {}, tmp: { '12-3': 'x', 4.1: 'x', size: 'x', mine: 'x', dir: { a: '' } } },
+    earlier: { entries: {}, generations: {}, tmp: { '12-3': 'x', spaces: 'x', size: 'x', mine: 'x', dir: { a: '' } } },
     link: t.fixture('symlink', 'earlier')
   })
   for (const name of ['fresh', 'earlier', 'link']) {
@@ -119,7 +119,7 @@ t.test('a folder that is removed or emptied while varve runs is made again, and 
   const [node, path] = [await startNode(t), join(testFolder(t), 'cache')]
   const isWhole = async (): Promise<boolean> => {
     const names = await readdir(path)
-    return ['varve-cache', 'lock', 'tmp', 'entries', 'generations'].every(name => names.includes(name))
+    return ['varve-cache', 'lock', 'tmp', 'entries', 'spaces'].every(name => names.includes(name))
   }
   for (const workers of [1, 2]) {
     const varve = await startAt(t, node.url, path, { workers })
