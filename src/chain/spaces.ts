@@ -124,7 +124,7 @@ export class Spaces {
    * on our chain responds.
    */
   async verifyChain (unverified: UnverifiedUpstream): Promise<string | undefined> {
-    const { tracker } = this.#options
+    const { tracker, places } = this.#options
     const { stamped } = unverified
     const { chainId } = stamped.position
     // A restored chain is only a memory, so it yields to the upstream's response.
@@ -136,7 +136,9 @@ export class Spaces {
       return `it serves chain ${chainId}, not ${tracker.chainId}`
     }
     this.#judged.clear()
-    if (tracker.space === undefined || this.#isRestored) await this.#choose(unverified)
+    // Without a place the tracker begins a space when it learns the first position.
+    const isChosen = places.length === 0 || (tracker.space !== undefined && !this.#isRestored)
+    if (!isChosen) await this.#choose(unverified)
     else {
       const reason = await this.#followOrReject(unverified)
       if (reason !== undefined) return reason
