@@ -86,6 +86,8 @@ export class LocalDiskFolder implements UsedFolder {
       if (await this.#open.remake()) {
         this.#savedBytes = undefined
         this.#counting = this.room.count()
+        const [newest] = this.spaces.list
+        if (newest !== undefined) await this.spaces.put(newest.record)
       }
       const { size } = this.room
       if (size === undefined || size.bytes === this.#savedBytes) return

@@ -19,6 +19,7 @@ const startAt = async (t: Test, node: Sandbox, path: string): Promise<TestVarve>
 async function started (t: Test, path: string): Promise<{ node: Sandbox, varve: TestVarve }> {
   const node = await startNode(t)
   const varve = await startAt(t, node, path)
+  await until(async () => (await chainsOf(varve)).length === 1, 'the workers use one space')
   node.requests.reset()
   return { node, varve }
 }
