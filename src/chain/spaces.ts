@@ -209,14 +209,19 @@ export class Spaces {
   }
 
   /**
-   * Follows the places, and records there what they lack; concurrent callers share one run. A slow comparison goes on
-   * beside later calls.
+   * Follows the places, and records there what they lack, in a run that begins after the call; a slow comparison goes
+   * on beside later calls.
    */
   async settle (): Promise<void> {
+    await withTimeout(maxSettleMs, this.#settleAfter(this.#settling))
+  }
+
+  async #settleAfter (running: Promise<void> | undefined): Promise<void> {
+    await running?.catch(() => {})
     this.#settling ??= this.#settleOnce().finally(() => {
       this.#settling = undefined
     })
-    await withTimeout(maxSettleMs, this.#settling)
+    await this.#settling
   }
 
   /**
@@ -289,23 +294,21 @@ export class Spaces {
     const records = mergeSpaces([...lists.values()])
     const isReplaced = replacedIn(records).has(own.name)
     const newest = newestOf(records)
+    const newer = isReplaced ? newest : newerThan(own, newest)
+    const successor = successorOf(own, newer)
+    // Nothing of a replaced space is served while an upstream is asked.
+    if (isReplaced && successor === undefined) return this.#use(own.successor([own.name]), undefined, true)
     if (this.#isRestored) {
       // No upstream proves anything now, but a purge of everything holds.
-      const successor = successorOf(own, newest)
       if (successor !== undefined) this.#use(Space.from(successor), successor.head, true)
-      else if (isReplaced) this.#use(own.successor([own.name]), undefined, true)
       return
     }
     this.#learn(own, records)
-    const newer = isReplaced ? newest : newerThan(own, newest)
-    const now = newer.length === 0 ? undefined : await reference.readHead().catch(() => undefined)
-    const proven = newer.length === 0 ? undefined : await this.#firstNewer(newer, own, now?.position)
-    if (tracker.space !== own) return
-    if (proven === 'unknown' || proven === undefined) {
-      if (isReplaced) this.#use(own.successor([own.name]), undefined, true)
-      else if (proven === undefined) await this.#record(own, lists)
-      return
-    }
+    const isAsked = successor === undefined && newer.length > 0
+    const now = isAsked ? await reference.readHead().catch(() => undefined) : undefined
+    const proven = isAsked ? await this.#firstNewer(newer, now?.position) : successor
+    if (tracker.space !== own || proven === 'unknown') return
+    if (proven === undefined) return await this.#record(own, lists)
     const isSameChain = await this.#isContinuedBy(own, proven, now?.position)
     if (tracker.space !== own || (!isSameChain && !tracker.beginChange())) return
     const space = Space.from(proven)
@@ -328,11 +331,8 @@ export class Spaces {
 
   async #firstNewer (
     newer: readonly SpaceRecord[],
-    own: Space,
     position: Position | undefined
   ): Promise<SpaceRecord | 'unknown' | undefined> {
-    const successor = successorOf(own, newer)
-    if (successor !== undefined) return successor
     if (position === undefined) return 'unknown'
     const proven = await this.#firstProven(newer, position, this.#options.reference)
     if (proven === undefined && this.#placed.size > 0) this.#noteConflict(newer)

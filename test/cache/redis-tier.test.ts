@@ -39,9 +39,11 @@ const purge = async (varve: TestVarve, url: string): Promise<number> =>
     headers: { authorization: `Bearer ${token}` },
     body: JSON.stringify({ url })
   })).status
+// Every entry and index begins with the name of a space.
+const entriesPattern = `varve:1:${'?'.repeat(16)} *`
 /** Keys of entries, without those of indexes. */
 const entryKeys = async (): Promise<string[]> => {
-  const keys = (await client.keys('varve:1:4.1 *')).sort()
+  const keys = (await client.keys(entriesPattern)).sort()
   const types = await Promise.all(keys.map(async key => await client.type(key)))
   return keys.filter((_, at) => types[at] === 'string')
 }
@@ -137,7 +139,7 @@ t.test('a damaged, moved or foreign value is a counted miss, fetched once and re
   }
   t.equal(await c.metric('varve_corrupt_entries_total'), 0)
   t.equal(sandbox.requests.countFor('account_modules'), harms.length)
-  for (const key of await client.keys('varve:1:4.1 *')) {
+  for (const key of await client.keys(entriesPattern)) {
     await client.del(key)
     await client.lpush(key, 'x')
   }
@@ -152,7 +154,7 @@ t.test('every key expires with its entry, and memory has an entry no longer than
   const { firstVersion } = sandbox.ledger.block(500)
   for (const target of [modules(2000), page, blockTarget(firstVersion)]) await a.get(target)
   await untilWritten(a, 3)
-  await until(async () => (await client.keys('*upstream*')).length > 0, 'the chain of the upstream is in Redis')
+  await until(async () => (await client.keys('*last space *')).length > 0, 'the chain of the upstream is in Redis')
   // HSET and EXPIRE are two commands, so a key has no expiry for a moment.
   await until(async () => {
     const ttls = await Promise.all((await client.keys('*')).map(async key => await client.ttl(key)))
@@ -195,7 +197,7 @@ t.test('one fetch serves a block of 12,000 versions on every replica, whatever t
   const { body } = await a.get(blockTarget(first + 4321n))
   await untilWritten(a, 1)
   const entries = await entryKeys()
-  const index = (await client.keys('varve:1:4.1 *')).filter(key => !entries.includes(key))
+  const index = (await client.keys(entriesPattern)).filter(key => !entries.includes(key))
   t.ok(index.length < 30, `${index.length} keys`)
   const serves = async (varve: TestVarve, status: string): Promise<void> => {
     t.match(await varve.get(blockTarget(last)), { body, headers: { [cacheStatusHeader]: status } })
@@ -213,7 +215,7 @@ t.test('one fetch serves a block of 12,000 versions on every replica, whatever t
   }
   await serves(c, storedMissStatus)
   await untilWritten(c, 1)
-  t.same((await client.keys('varve:1:4.1 *')).sort(), [...index, ...entries].sort(), 'the index is there again')
+  t.same((await client.keys(entriesPattern)).sort(), [...index, ...entries].sort(), 'the index is there again')
   t.ok(await client.zcard(full) <= 1024, 'and bounded')
   await client.del(...entries)
   await serves(d, storedMissStatus)
@@ -245,7 +247,7 @@ t.test('no response waits for its Redis write, and a purge covers a write in fli
   const sandbox = await startSandboxNode(t)
   const network = await slowRedis(t, redis)
   const varve = await replicaOf(t, sandbox, { at: network.url })
-  await until(async () => (await client.keys('*control*')).length > 0, 'the control record is in Redis')
+  await until(async () => (await client.keys('*spaces *')).length > 0, 'the control record is in Redis')
   for (const [nth, target] of [modules(2000), blockTarget(2000)].entries()) {
     network.scriptedResponse = chunk => {
       if (/\nset\r\n/.test(String(chunk))) network.withhold()

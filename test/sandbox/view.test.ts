@@ -155,7 +155,18 @@ t.test('a view agrees with the state', async t => {
 
 t.test('each view in the ABI of a module can be called, at every release', async t => {
   const { url, ledger } = await startSandboxNode(t)
-  const samples: Record<string, unknown> = { u64: '1', address: '0x1', T0: '5' }
+  const samples: Record<string, unknown> = {
+    u8: 1,
+    u64: '1',
+    u128: '1',
+    bool: true,
+    address: '0x1',
+    T0: '5',
+    '0x1::string::String': 'text',
+    'vector<u8>': '0x01',
+    'vector<u64>': ['1'],
+    '0x1::option::Option<address>': { vec: [] }
+  }
   for (const release of Object.values(releases)) {
     ledger.release = release
     for (const id of ['0x1::block', '0x1::coin', '0x1::timestamp', '0xfeed::oracle']) {

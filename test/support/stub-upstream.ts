@@ -44,19 +44,18 @@ export interface StubUpstream {
 const proofTarget = /^\/v1\/(?:blocks\/by_height|transactions\/by_version)\/(\d+)$/
 const digitsOfHash = 64
 
-/** Responds to varve's own reads of what proves a chain: blocks by height, and the root of a version. */
-function respondWithProof (response: ServerResponse, number: string): void {
+/** Returns the body of varve's own reads of what proves a chain: blocks by height, and the root of a version. */
+export function proofFor (target: string | undefined): string | undefined {
+  const [, number] = proofTarget.exec(target ?? '') ?? []
+  if (number === undefined) return undefined
   const hash = `0x${number.padStart(digitsOfHash, '0')}`
-  respondOk(
-    response,
-    JSON.stringify({
-      block_height: number,
-      block_hash: hash,
-      last_version: '1',
-      version: number,
-      accumulator_root_hash: hash
-    })
-  )
+  return JSON.stringify({
+    block_height: number,
+    block_hash: hash,
+    last_version: '1',
+    version: number,
+    accumulator_root_hash: hash
+  })
 }
 
 /** Starts a scripted upstream over HTTP; it serves the index itself, and what proves its chain. */
@@ -69,8 +68,8 @@ export async function startStubUpstream (
   const rawHeaders: string[][] = []
   const server = createHttpServer((request, response) => {
     if (request.url === '/v1') return index(request, response)
-    const [, number] = proofTarget.exec(request.url ?? '') ?? []
-    if (number !== undefined) return respondWithProof(response, number)
+    const proof = proofFor(request.url)
+    if (proof !== undefined) return respondOk(response, proof)
     requests.push(`${request.method} ${request.url}`)
     rawHeaders.push(request.rawHeaders)
     respond(request, response, requests.length)

@@ -1,5 +1,6 @@
 import { type Test } from 'tap'
 import { statusLabelOf } from '../../../src/metrics/status-labels.js'
+import { proofFor } from '../stub-upstream.js'
 import { type ConfigChange, type TestVarve, varveAt } from '../varve.js'
 import {
   type Answer,
@@ -31,8 +32,11 @@ export class Deception {
   static async start (t: Test): Promise<Deception> {
     const truths = new Map<string, Read>()
     const upstream = await startRawUpstream(t, request => {
-      const read = targetOf(request) === '/v1' ? index : truths.get(targetOf(request))
-      return read === undefined ? answerTo(index, notFound).bytes : answerTo(read, {}, deception.head).bytes
+      const target = targetOf(request)
+      const read = target === '/v1' ? index : truths.get(target)
+      if (read !== undefined) return answerTo(read, {}, deception.head).bytes
+      const proof = proofFor(target)
+      return answerTo(index, proof === undefined ? notFound : { body: proof }).bytes
     })
     const deception = new Deception(upstream, truths)
     return deception
