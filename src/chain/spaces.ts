@@ -273,6 +273,8 @@ export class Spaces {
     this.#isRestored = false
     const known = proven === 'unknown' ? undefined : proven
     if (restored !== undefined && restored.name === known?.name) return
+    // A restored chain that no record continues was reset while no upstream responded.
+    if (restored !== undefined && known === undefined && tracker.reset(stamped)) return
     const space = known === undefined ? Space.begin(chainId) : Space.from(known)
     this.#use(space, known?.head ?? stamped, false)
     if (proven === 'unknown') return

@@ -94,7 +94,7 @@ t.test('a block proves a jump while another upstream is behind', async t => {
   const [behind, ahead] = [await startSandboxNode(t), await startSandboxNode(t)]
   const { get, statusOf } = await startInFrontOf(t, [behind, ahead], { head: { pollMs: 600_000 } })
   await get('/v1/accounts/0x1/modules')
-  ahead.ledger.grow(20_000)
+  ahead.ledger.grow(3_000)
   behind.faults.add({ kind: 'error', code: 'internal_error', status: 503, match: 'account_modules' })
   t.match(await get('/v1/accounts/0x2/modules'), {
     status: 200,
