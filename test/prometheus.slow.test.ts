@@ -352,7 +352,8 @@ t.test(
           `${name}="${value}"`
         ).join()
         await until(
-          async () => (await prometheus.query(`ALERTS{${text},alertstate="firing"}`)).length === 1,
+          // An alert on an event may have ended while others were awaited.
+          async () => (await prometheus.query(`last_over_time(ALERTS{${text},alertstate="firing"}[10m])`)).length === 1,
           `${alert} fires`,
           waitMs
         ).catch((error: Error) => {
