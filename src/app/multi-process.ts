@@ -9,6 +9,7 @@ import { type Metrics } from '../metrics/metrics.js'
 import { MergedRecentCounts, type RecentSnapshot } from '../metrics/recent-counts.js'
 import { SummedMetrics, type MetricFamilies } from '../metrics/summed-metrics.js'
 import { ErrorResponse, unavailableError } from '../api/error-response.js'
+import { readPurge } from '../api/purge-request.js'
 import { adminApp, adminFullMessage } from '../http/admin-app.js'
 import { type PurgeResult } from '../http/purge-route.js'
 import { reportUnexpectedError } from '../http/send-response.js'
@@ -270,8 +271,9 @@ class PrimaryProcess {
         )
       )
     const once = await purgeIn(this.#workerPool.all.filter(worker => worker !== first))
-    // A worker may have read from the shared disk what another one wrote before it was purged.
-    const again = this.#folder === undefined ? [] : await purgeIn(this.#workerPool.all)
+    // A worker may have read from the shared disk what another one wrote before it was purged; a new space has nothing.
+    const isOnce = this.#folder === undefined || readPurge(body).all
+    const again = isOnce ? [] : await purgeIn(this.#workerPool.all)
     return [...once, ...again]
   }
 

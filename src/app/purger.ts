@@ -40,6 +40,9 @@ export interface Purger {
   purgeLocally(body: Buffer): Promise<boolean>
 }
 
+// A busy worker has this long to find the space of another before it begins one too.
+const maxFollowMs = 2000
+
 /** Builds the purger of one process. */
 export function buildPurger (
   { tracker, spaces, invalidator, sharedTier, isSpaceShared, chainMismatch }: PurgerOptions
@@ -78,7 +81,7 @@ export function buildPurger (
       const { space } = tracker
       if (purge.all) {
         // Follows the space that the first worker has begun and recorded where all see it.
-        if (isSpaceShared) await spaces.settle()
+        if (isSpaceShared) await spaces.settle(maxFollowMs)
         if (tracker.space === space) await spaces.replaceAll()
         return true
       }

@@ -64,6 +64,8 @@ const firstProofMs = 500
 const maxSettleMs = 400
 // A reset reaches upstreams one after another, so a difference is a conflict only after this long.
 const conflictAfterMs = 10_000
+// A disk that hangs holds nothing longer; what it writes later still counts.
+const maxPutMs = 1000
 // Each failed attempt means that another process purged everything meanwhile.
 const maxReplaceAttempts = 5
 
@@ -212,8 +214,8 @@ export class Spaces {
    * Follows the places, and records there what they lack, in a run that begins after the call; a slow comparison goes
    * on beside later calls.
    */
-  async settle (): Promise<void> {
-    await withTimeout(maxSettleMs, this.#settleAfter(this.#settling))
+  async settle (maxMs = maxSettleMs): Promise<void> {
+    await withTimeout(maxMs, this.#settleAfter(this.#settling))
   }
 
   async #settleAfter (running: Promise<void> | undefined): Promise<void> {
@@ -280,7 +282,8 @@ export class Spaces {
     if (proven === 'unknown') return
     // Without a proof no other process could use the space.
     if (!space.isProvable) await withTimeout(firstProofMs, proveHead(space, stamped, unverified, true))
-    if (tracker.space === space) await this.#record(space, lists).catch(() => {})
+    // No read waits for a slow place.
+    if (tracker.space === space) await withTimeout(firstProofMs, this.#record(space, lists)).catch(() => {})
   }
 
   async #settleOnce (): Promise<void> {
@@ -446,7 +449,7 @@ export class Spaces {
   /** Records a space in a place; undefined if that failed. */
   async #put (place: SpacePlace, space: Space, replacesAll = false): Promise<readonly SpaceRecord[] | undefined> {
     const { revision, record } = space
-    const list = await place.put(record, replacesAll).catch(() => undefined)
+    const list = await withTimeout(maxPutMs, place.put(record, replacesAll)).catch(() => undefined)
     if (list === undefined) return undefined
     this.#suspended.delete(place)
     this.#lists.set(place, list)
@@ -482,15 +485,13 @@ export class Spaces {
     const lost = before.filter(({ name, chainId: id }) => id === chainId && !list.some(other => other.name === name))
     let after = list
     for (const record of lost.reverse()) {
-      after = await place.put(record)
+      after = await withTimeout(maxPutMs, place.put(record)) ?? after
     }
     return after
   }
 
   #scheduleRenewals (): void {
-    const { tracker: { space }, now } = this.#options
-    const soonMs = now() + firstRenewalMs
-    if (space === undefined) return
+    const soonMs = this.#options.now() + firstRenewalMs
     this.#renewals.headAtMs = Math.min(this.#renewals.headAtMs, soonMs)
     this.#renewals.anchorsAtMs = Math.min(this.#renewals.anchorsAtMs, soonMs)
   }
