@@ -166,7 +166,7 @@ t.test('pending writes are flushed when Redis returns, or reported as rejected',
   await redis.client.config('SET', 'maxmemory', '1')
   net.isRejecting = false
   await until(
-    async () => (await readiness(first)).degraded.some(text => text.startsWith('Redis rejects writes: OOM')),
+    async () => (await readiness(first)).degraded.some(text => /^Redis .*rejects .*: OOM/.test(text)),
     'readiness reports: Redis rejects writes'
   )
   await redis.client.config('SET', 'maxmemory', '64mb')

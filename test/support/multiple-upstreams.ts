@@ -10,7 +10,7 @@ export interface VarveWithUpstreams {
   readonly upstreams: readonly Sandbox[]
   readonly varve: TestVarve
   get(target: string): Promise<TestResponse>
-  /** Returns the number of data requests of each upstream since the last call, without polls and anchors. */
+  /** Returns the number of data requests of each upstream since the last call, without polls and proofs of chains. */
   takeRequestCounts(): number[]
   /** Returns the health of the upstreams, as an operator sees it. */
   upStates(): Promise<string>
@@ -70,8 +70,8 @@ export async function startInFrontOf (
     get: async target => await varve.get(target),
     takeRequestCounts: () =>
       sandboxes.map(({ requests }) => {
-        const { index = 0, block_by_height: anchorReads = 0 } = requests.counts
-        const count = requests.total - index - anchorReads
+        const { index = 0, block_by_height: anchors = 0, transaction_by_version: roots = 0 } = requests.counts
+        const count = requests.total - index - anchors - roots
         requests.reset()
         return count
       }),

@@ -64,10 +64,12 @@ t.test('no client sees an upstream fail while another is healthy; a fixed one is
   for (const fault of faults) {
     one?.faults.add(fault)
     const name = JSON.stringify(fault)
-    for (let nth = 0; nth < 8; nth++) {
+    let asked = 0
+    // On a busy machine the other upstream may rank first for a while.
+    for (let nth = 0; nth < 8 || (asked === 0 && nth < 100); nth++) {
       t.match(await get(modules(version++)), { status: 200, headers: { 'cache-control': 'no-cache' } }, name)
+      asked += takeRequestCounts()[0] ?? 0
     }
-    const [asked = 0] = takeRequestCounts()
     t.ok(asked > 0, `${name} met a read`)
     one?.faults.clear()
     await until(async () => await upStates() === '1,1', 'both upstreams are up', 2000)
