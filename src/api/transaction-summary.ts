@@ -43,8 +43,8 @@ export function readTransactionSummary (body: Buffer, span?: ByteRange): Transac
 export function readAccumulatorRoot (body: Buffer, version: bigint): string | undefined {
   const members = membersIn(body)
   const root = stringIn(body, members?.get('accumulator_root_hash'))
-  if (u64In(body, members?.get('version')) !== version || root === undefined) return undefined
-  return /^0x[0-9a-fA-F]{64}$/.test(root) ? root.toLowerCase() : undefined
+  const isOf = u64In(body, members?.get('version')) === version
+  return isOf && root !== undefined && /^0x[0-9a-fA-F]{64}$/.test(root) ? root.toLowerCase() : undefined
 }
 
 /** Returns true if a transaction has all that history has. */

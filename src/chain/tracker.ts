@@ -220,11 +220,7 @@ export class Tracker {
     this.#chainId = space.chainId
     this.#space = space
     if (!isSameChain) this.#clearPosition()
-    if (head === undefined || this.learnProven(head)) return
-    this.#clearPosition()
-    this.#learnEncryptionKey(head)
-    this.#serve(head)
-    this.#events.servedHeadAdvanced.publish()
+    if (head !== undefined) this.learnProven(head)
   }
 
   /** Drops a remembered chain that proved wrong; a configured chain id stays. */

@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
+import { readAccumulatorRoot } from '../../src/api/transaction-summary.js'
 import { type BlockSummary, readBlockEnd, readBlockSummary } from '../../src/api/block-summary.js'
 import { type EventPageSummary, readEventPageSummary } from '../../src/api/event-page-summary.js'
 import { check, seedTitle } from '../support/properties.js'
@@ -218,4 +219,17 @@ t.test('the end of a block is read only from that block, whole and in numbers as
     ]
   ) t.equal(endOf(change), undefined, JSON.stringify(change))
   t.equal(readBlockEnd(Buffer.from('{"block_height"'), 7n), undefined, 'broken off')
+})
+
+t.test('the root of a transaction is read from that transaction alone', async t => {
+  const [version, root] = ['7', `0x${'aB'.repeat(32)}`]
+  const rows: ReadonlyArray<readonly [why: string, body: object, expected: string | undefined]> = [
+    ['in lower case', { version, accumulator_root_hash: root }, root.toLowerCase()],
+    ['of another version', { version: '8', accumulator_root_hash: root }, undefined],
+    ['missing', { version }, undefined],
+    ['no hash', { version, accumulator_root_hash: '0x1' }, undefined]
+  ]
+  for (const [why, body, expected] of rows) {
+    t.equal(readAccumulatorRoot(Buffer.from(JSON.stringify(body)), 7n), expected, why)
+  }
 })

@@ -294,7 +294,11 @@ export class Judge {
     const isAble = (state: UpstreamState): boolean =>
       isUp(state) && state.era === era.index &&
       era.archive.position(state.height).version >= (read?.minVersion ?? 0n) && statusIn(era, sent, state) < 400
-    return known.some(each => each.every(isAble))
+    // A hash does not say if its transaction is pruned, so any upstream may be asked.
+    const isAnyAble = read?.endpoint.name === 'transaction_by_hash'
+      ? known.every(each => each.every(isAble))
+      : known.some(each => each.every(isAble))
+    return isAnyAble
       ? `${rejection} though an upstream could respond all the while`
       : undefined
   }
