@@ -67,7 +67,7 @@ const conflictAfterMs = 10_000
 // A disk that hangs holds nothing longer; what it writes later still counts.
 const maxPutMs = 1000
 // Each failed attempt means that another process purged everything meanwhile.
-const maxReplaceAttempts = 5
+const maxReplaceAttempts = 20
 
 const tooManyChangesReason = 'the chain changed five times within a minute, so the next change waits'
 

@@ -45,6 +45,14 @@ async function memoised (
   }
 }
 
+t.test('a known request gets nothing from memory before the chain is known', async t => {
+  const stub = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, '[]')
+  })
+  const { context } = contextAt(t, stub.url)
+  t.equal(serveFromMemory(context, new ParsedRequest(readOfTarget(modules))), undefined)
+})
+
 t.test('a memo is dropped when anything that it was made of changes', async t => {
   const changes: [what: string, change: (memoised: Memoised) => void][] = [
     ['the cache, by another entry', ({ parts }) => {
