@@ -16,6 +16,8 @@ import { probeRequest } from '../upstreams/upstream-request.js'
 // An upstream that was down may fail block reads for this long. After that it is compared without blocks, if no
 // verified peer is up.
 const toleratedFailureMs = 5000
+// An upstream may hang on these reads alone, so their silence is no lost connection; the polls look for that.
+const maxProofMs = 3000
 // Bounds the polls of others for one proof (law 10: nothing grows without bound).
 const maxAskedOthers = 2
 
@@ -265,7 +267,8 @@ async function fetchWhole (
   client: Pick<UpstreamClient, 'fetch'>,
   target: string
 ): Promise<{ readonly body: Buffer, readonly stamped: ResponsePosition } | undefined> {
-  const { status, stamped, rest, body } = await client.fetch(probeRequest(target))
+  const signal = AbortSignal.timeout(maxProofMs)
+  const { status, stamped, rest, body } = await client.fetch(probeRequest(target), undefined, signal)
   rest?.destroy()
   if (status === 429 || status >= 500 || (status < 400 && stamped === undefined)) {
     throw new UpstreamFailure('the upstream', 'invalid_response', `${status} for ${target}`)

@@ -7,7 +7,6 @@ import {
   blockTarget,
   portOf,
   recordedSpaces,
-  replicasKey,
   spaceOf,
   spacesKey,
   startSandboxNode,
@@ -24,7 +23,7 @@ import { type TestVarve, varveAt } from '../support/varve.js'
 
 const version = 'x-node-ledger-version'
 const block = blockTarget(2000)
-const modules = (of: number): string => `/v1/accounts/0x1/modules?ledger_version=${of}&limit=1`
+const timedOutProofs = 'varve_upstream_requests_total{upstream="node",endpoint="other",status="timeout"}'
 
 async function replica (t: Test, redis: { url: string }, upstream: Sandbox, change: object = {}): Promise<TestVarve> {
   return await varveAt(t, upstream.url, {
@@ -107,7 +106,7 @@ t.test('two chains of one name never mix while upstreams take 450 ms per respons
     if (!atOnce) await first
     const varves = await Promise.all([first, replica(t, redis, upstreams[1])])
     // Reads each block twice, because the second read finds what the other replica has shared.
-    for (let version = 2001; version < 2006; version++) {
+    for (let version = 2001; version < 2004; version++) {
       await servesOwnChain(t, varves, upstreams, version)
       await servesOwnChain(t, varves, upstreams, version)
     }
@@ -123,6 +122,10 @@ t.test('a replica never adopts another space before its upstream has proven the 
   const hold = upstreams[0].faults.hold('transaction_by_version')
   const varves = [a, await replica(t, redis, upstreams[1])]
   await hold.arrived
+  await until(
+    async () => (await a.metric(timedOutProofs) ?? 0) > 0,
+    'a read that proves the chain timed out'
+  )
   // A comparison that waits for the upstream delays neither heartbeats nor purges.
   for (let times = 0; times < 2; times++) await untilAllSynced(redis)
   t.equal(usedSpaces(a).length, 1)
@@ -248,58 +251,6 @@ t.test('varve responds 503 while every upstream is down and another chain has ta
   await untilInRedis(redis, `${anySpace} json blocks ${other.ledger.blockOf(2000n).height}`)
   const late = await replica(t, redis, sandbox)
   t.match(await late.get(block), { status: 503, body: /"error_code":"internal_error"/ })
-})
-
-t.test('replicas on two releases read each rendering once; varve revalidates after the upgrade', async t => {
-  const redis = await startRedis(t)
-  const [old, fresh] = [
-    await startSandboxNode(t, { release: 'a'.repeat(40) }),
-    await startSandboxNode(t, { release: 'b'.repeat(40) })
-  ]
-  const a = await replica(t, redis, old)
-  const b = await replica(t, redis, fresh)
-  const signs = async (): Promise<string> => Object.values(await redis.client.hgetall(replicasKey)).join()
-  const areBoth = async (): Promise<boolean> => /a{40}/.test(await signs()) && /b{40}/.test(await signs())
-  await until(areBoth, 'both upstream releases are in Redis')
-  await a.get(modules(2000))
-  await untilInRedis(redis, '*modules*')
-  await untilAllSynced(redis)
-  old.requests.reset()
-  fresh.requests.reset()
-  for (let round = 0; round < 10; round++) {
-    for (const varve of [a, b]) t.match((await varve.get(modules(2000))).headers[cacheStatusHeader], /^varve; hit/)
-  }
-  t.equal(
-    old.requests.countFor('account_modules') + fresh.requests.countFor('account_modules'),
-    0,
-    'the replicas do not refresh in turn'
-  )
-})
-
-t.test('replicas use a rendering that another replica has refreshed', async t => {
-  const redis = await startRedis(t)
-  const sandbox = await startSandboxNode(t, { release: 'a'.repeat(40) })
-  const [a, b] = [
-    await replica(t, redis, sandbox, { head: { pollMs: 20 } }),
-    await replica(t, redis, sandbox, { head: { pollMs: 20 } })
-  ]
-  await a.get(modules(2000))
-  await untilInRedis(redis, '*modules*')
-  t.equal((await b.get(modules(2000))).headers[cacheStatusHeader], redisHitStatus)
-  sandbox.ledger.release = 'b'.repeat(40)
-  // Waits for the expiry of what other replicas published about the old release.
-  await until(
-    async () =>
-      /^varve; fwd=uri-miss; fwd-status=200; stored/.test(
-        String((await a.get(modules(2000))).headers[cacheStatusHeader])
-      ),
-    'read again'
-  )
-  await until(
-    async () => /^varve; hit; detail=redis/.test(String((await b.get(modules(2000))).headers[cacheStatusHeader])),
-    'the entry is a hit from Redis'
-  )
-  t.equal(sandbox.requests.countFor('account_modules'), 2)
 })
 
 t.test('varve forwards a latest read once if no upstream has the served head, and marks it stale', async t => {

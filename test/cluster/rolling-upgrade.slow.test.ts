@@ -1,5 +1,6 @@
 import t, { type Test } from 'tap'
 import { type Sandbox, type SandboxOptions, releases, startSandbox } from '#sandbox'
+import { cacheStatusHeader, redisHitStatus } from '../support/cache-status.js'
 import { sendRequest } from '../support/client.js'
 import { type RedisProcess, startRedis } from '../support/redis-server.js'
 import { until } from '../support/until.js'
@@ -200,4 +201,27 @@ t.test('behind one address with nodes of two releases varve does not refresh in 
   )
   await rounds(t, 1, varves, [upstream], ofEither)
   t.equal(await rounds(t, 25, varves, [upstream], ofEither), 0)
+})
+
+t.test('replicas use a rendering that another replica has refreshed', { buffered: true }, async t => {
+  const redis = await startRedis(t)
+  const sandbox = await startUpstream(t, { release: old })
+  const [a, b] = [await replica(t, redis, sandbox), await replica(t, redis, sandbox)]
+  await a.get(modules(2000))
+  await until(async () => (await redis.client.keys('*modules*')).length === 1, 'the listing is in Redis')
+  t.equal((await b.get(modules(2000))).headers[cacheStatusHeader], redisHitStatus)
+  sandbox.ledger.release = fresh
+  // Waits for the expiry of what other replicas published about the old release.
+  await until(
+    async () =>
+      /^varve; fwd=uri-miss; fwd-status=200; stored/.test(
+        String((await a.get(modules(2000))).headers[cacheStatusHeader])
+      ),
+    'read again'
+  )
+  await until(
+    async () => /^varve; hit; detail=redis/.test(String((await b.get(modules(2000))).headers[cacheStatusHeader])),
+    'the entry is a hit from Redis'
+  )
+  t.equal(sandbox.requests.countFor('account_modules'), 2)
 })
