@@ -208,7 +208,12 @@ t.test('replicas use a rendering that another replica has refreshed', { buffered
   const sandbox = await startUpstream(t, { release: old })
   const [a, b] = [await replica(t, redis, sandbox), await replica(t, redis, sandbox)]
   await a.get(modules(2000))
-  await until(async () => (await redis.client.keys('*modules*')).length === 1, 'the listing is in Redis')
+  const stored = async (): Promise<string> => {
+    const [key] = await redis.client.keys('*modules*')
+    return key === undefined ? '' : String(await redis.client.get(key))
+  }
+  await until(async () => await stored() !== '', 'the listing is in Redis')
+  const before = await stored()
   t.equal((await b.get(modules(2000))).headers[cacheStatusHeader], redisHitStatus)
   sandbox.ledger.release = fresh
   // Waits for the expiry of what other replicas published about the old release.
@@ -219,6 +224,8 @@ t.test('replicas use a rendering that another replica has refreshed', { buffered
       ),
     'read again'
   )
+  // A replica that looks before the write has reached Redis would read its upstream too.
+  await until(async () => await stored() !== before, 'the new rendering is in Redis')
   await until(
     async () => /^varve; hit; detail=redis/.test(String((await b.get(modules(2000))).headers[cacheStatusHeader])),
     'the entry is a hit from Redis'
