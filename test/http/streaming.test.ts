@@ -256,12 +256,15 @@ t.test('however a streamed response ends, its slot and connection are released',
       const reading = await received
       await once(reading, 'data')
       reading.destroy()
+      // The next request would join a fetch that is not cancelled yet.
+      t.ok(await gone(response))
     }],
     ['left before it began', async (response, received) => {
       leave()
       await t.rejects(received)
       await varve.get('/v2')
       begin(response, stub.requests.length % 2 === 0 ? undefined : 2 * mega).write(bodyOf(2 * mega))
+      t.ok(await gone(response))
     }],
     ['cut by the upstream', async (response, received) => {
       begin(response, 4 * mega).write(bodyOf(2 * mega))
