@@ -1,3 +1,4 @@
+import { type ResponsePosition } from '../api/position.js'
 import { reportsUpstreamFault } from '../api/upstream-response.js'
 import { coalescingKeyOf, type Read } from '../api/read.js'
 import { type Coalesced } from '../cache/coalescer.js'
@@ -160,9 +161,7 @@ async function serveMoving (context: ProxyContext, pinned: PinnedRead): Promise<
     result = (await loadOnce()).result
   }
   if (isCachedEntry(result)) return serveHit(context, pinned, result)
-  // A latest response carries its own stamp; a page that turns out full is history and carries the served position
-  // (law 4: headers are the present, bodies are the past).
-  const stamped = pinned.read.mayBeMoving && result.entry !== undefined ? undefined : result.response.stamped
+  const stamped = stampOfLatest(pinned.read, result)
   if (stamped !== undefined) context.tracker.show(stamped)
   return { name: 'forwarded', fetched: result, position: stamped?.position ?? await resolvePosition(context) }
 }
@@ -218,9 +217,17 @@ function outcomeOf (
     return { name, fetched: result, position: followedAt, followedAt }
   }
   showIfAboveHead(context, pinned.read, result)
-  const stamped = pinned.read.mayBeMoving && result.entry === undefined ? result.response.stamped?.position : undefined
-  const position = stamped ?? context.tracker.position
-  return { name, fetched: result, position }
+  const stamped = pinned.read.mayBeMoving ? stampOfLatest(pinned.read, result) : undefined
+  return { name, fetched: result, position: stamped?.position ?? context.tracker.position }
+}
+
+/**
+ * Returns the stamp of a latest response. A page that turns out full and what is gone are history, which carries the
+ * served position: the upstream that has the most history may lag (law 4: headers are the present, bodies are the
+ * past).
+ */
+function stampOfLatest ({ mayBeMoving }: Read, { entry, response }: FetchResult): ResponsePosition | undefined {
+  return (mayBeMoving && entry !== undefined) || response.status === 410 ? undefined : response.stamped
 }
 
 /** Raises the served head to the position of a response about a version above it. */
