@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:http2'
+import { connect as connectTls } from 'node:tls'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import t from 'tap'
@@ -104,6 +105,19 @@ t.test('the TLS front of compose brings HTTP/2 to clients, with hits and positio
   const health = async (): Promise<number> =>
     (await sendRequest(`http://127.0.0.1:${healthPort}`, '/').catch(() => ({ status: 0 }))).status
   await until(async () => await health() === 200, 'Caddy is healthy')
+  // Its certificate is issued beside that.
+  const hasCertificate = async (): Promise<boolean> => {
+    const socket = connectTls({ host: '127.0.0.1', port, servername: 'localhost', rejectUnauthorized: false })
+    try {
+      await once(socket, 'secureConnect')
+      return true
+    } catch {
+      return false
+    } finally {
+      socket.destroy()
+    }
+  }
+  await until(hasCertificate, 'Caddy has a certificate')
 
   const connected = connect(`https://localhost:${port}`, { rejectUnauthorized: false, host: '127.0.0.1' })
   t.teardown(() => {
