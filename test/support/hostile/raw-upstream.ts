@@ -1,6 +1,7 @@
 import { type Socket } from 'node:net'
 import { type Test } from 'tap'
 import { listenRaw } from '../stub-upstream.js'
+import { headVersion } from './fresh-response.js'
 
 /** Bytes that an upstream sends, and what it does next; each character stands for a byte. */
 export interface ScriptedBytes {
@@ -24,9 +25,11 @@ export interface RawUpstream {
   last: Socket | undefined
 }
 
-/** True for the requests that varve itself makes. */
+const ownRequest = new RegExp(`^GET /v1(?:/blocks/by_height/\\d+\\S*|/transactions/by_version/${headVersion})? HTTP`)
+
+/** True for the requests that varve itself makes: polls, and what proves the chain. */
 export function isOwnRequest (request: string): boolean {
-  return /^GET \/v1(?:\/blocks\/by_height\/\d+\S*)? HTTP/.test(request)
+  return ownRequest.test(request)
 }
 
 /** Starts an upstream that responds with the bytes that a function returns. */
