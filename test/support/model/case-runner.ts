@@ -19,6 +19,9 @@ type Requests = Extract<FuzzStep, { requests: unknown }>
 
 // A chain with more blocks is recognised by anchors, which a varve reads two seconds after its start or a reset.
 const anchoredMs = 2500
+// A replica that has stopped counts for ten seconds after its last sign.
+const goneReplicaMs = 11_000
+const leastHeight = 100
 const mostPerRequest = 8
 
 /** A running case: upstreams, one or two varves, and a judge of their responses. */
@@ -111,6 +114,7 @@ export class CaseRunner {
         if (step.meanwhile !== undefined) await this.#change(step.meanwhile)
       })
       this.#anchoredAt = performance.now() + anchoredMs
+      if (this.#shared !== undefined) this.#judge.oldRenderingsUntil = performance.now() + goneReplicaMs
       await this.#join()
       await this.#settle()
     } else await this.#change(step)
@@ -195,8 +199,10 @@ export class CaseRunner {
   }
 
   /** Moves the upstreams to another chain, one after another. */
-  async #reset (more: number): Promise<void> {
+  async #reset (wanted: number): Promise<void> {
     this.#tally.note('fault: reset')
+    // A short chain gets a longer one: genesis alone proves no chain.
+    const more = this.chain.current.archive.height + wanted < leastHeight ? -wanted : wanted
     this.#wasTroubled = true
     if (more > 0) {
       await this.#recoverAll()

@@ -75,6 +75,8 @@ export class Judge {
   readonly #options: JudgeOptions
   readonly #statesSince: (time: number) => States
   readonly #etags = new Etags()
+  /** Until then a stopped replica still counts, with the release of its upstreams. */
+  oldRenderingsUntil = 0
 
   constructor (chain: Chain, options: JudgeOptions, statesSince: (time: number) => States) {
     this.#chain = chain
@@ -211,8 +213,10 @@ export class Judge {
     const oldests = new Set(
       isHit ? [0, ...read?.endpoint.name === 'index' ? this.#oldestsOf(index) : []] : states.map(({ oldest }) => oldest)
     )
-    // An older release's rendering is right if no upstream could render again in time.
+    // An older release's rendering is right if no upstream could render again in time, and in what is kept for half a
+    // second.
     const isOld = outcome === 'pruned hit' || arrivedAt - sentAt > freshRenderingMs ||
+      sentAt < this.oldRenderingsUntil || (isHit && read?.endpoint.name === 'index') ||
       (isTroubled && !known.some(each => each.every(isUp)))
     const releases = new Set((isOld ? this.#statesSince(0) : known).flat().map(({ release }) => release))
     return [...heights].flatMap(height =>
