@@ -226,6 +226,8 @@ export class CaseRunner {
     await this.#recoverAll()
     await this.#settle()
     await this.#shared.untilJoined(this.#varves.length)
+    // Processes that could prove nothing before may have begun a space each; now all use the newest.
+    if (this.#wasTroubled) { for (const varve of this.#varves) varve.dropCached() }
   }
 
   async #recoverAll (): Promise<void> {

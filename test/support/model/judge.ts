@@ -153,7 +153,8 @@ export class Judge {
     // Allows a fetched moving response to be behind only while no live upstream has reached the served head.
     const mayBeBehind = outcome !== 'hit' && outcome !== 'pruned hit' && (read === undefined
       ? isTroubled
-      : classOf(read) !== 'immutable' && !known.some(each => each.every(isUp) && each.every(hasReached)))
+      : (classOf(read) !== 'immutable' || read.mayBeMoving) &&
+        !known.some(each => each.every(isUp) && each.every(hasReached)))
     if (version < least && !mayBeBehind) return `the position has gone back to ${version} from ${least}`
     if (response.status >= 400 || outcome === 'rejected') return undefined
     const isLatest = read !== undefined && isLatestState(read)
