@@ -15,7 +15,6 @@ import { LowestRecentRequest } from '../proxy/lowest-recent-request.js'
 import { ChainChanges } from '../chain/chain-changes.js'
 import { Tracker } from '../chain/tracker.js'
 import { type Metrics } from '../metrics/metrics.js'
-import { Cordons } from '../upstreams/upstream.js'
 import { HeadPollers, WaiterPolls } from '../upstreams/head-pollers.js'
 import { InFlightBytes } from '../upstreams/in-flight-bytes.js'
 import { UpstreamSoftwareReleases } from '../upstreams/upstream-software-releases.js'
@@ -59,7 +58,8 @@ export interface Components {
   readonly proxy: ProxyContext
   readonly upstreamPool: UpstreamPool
   readonly headPollers: HeadPollers
-  readonly cordons: Cordons
+  /** Names of upstreams that an operator took out of service; a reload keeps them, a restart does not. */
+  readonly cordons: Set<string>
   readonly upstreamLifecycle: UpstreamLifecycle
   readonly following: Following
   readonly spaces: Spaces
@@ -126,7 +126,7 @@ export function buildComponents (
       following.parts.follower?.catchUp()
     }, now)
   )
-  const cordons = new Cordons(hooks.cordoned)
+  const cordons = new Set(hooks.cordoned)
   const localBuckets = hooks.buckets ?? new LocalBuckets(now)
   const redis = prepareRedis?.(config.cache.redis, {
     maxEntryBytes: config.cache.maxEntryMb * bytesPerMb,

@@ -11,7 +11,7 @@ import { FutureTimestampGuard } from '../chain/future-timestamp-guard.js'
 import { TypedEvent } from '../typed-event.js'
 import { HeadPoller, type UpstreamPoll } from '../upstreams/head-pollers.js'
 import { type UpstreamSoftwareReleases } from '../upstreams/upstream-software-releases.js'
-import { type Cordons, Upstream, type UpstreamState } from '../upstreams/upstream.js'
+import { Upstream, type UpstreamState } from '../upstreams/upstream.js'
 import { type Resolve } from '../upstreams/dns.js'
 import { type InFlightBytes } from '../upstreams/in-flight-bytes.js'
 import { UpstreamClient, type UpstreamMetrics, type Transport } from '../upstreams/upstream-client.js'
@@ -29,7 +29,7 @@ export interface MonitoredUpstreamOptions {
   readonly metrics: UpstreamMetrics
   readonly events: UpstreamEvents
   readonly inFlight: InFlightBytes
-  readonly cordons: Cordons
+  readonly cordons: ReadonlySet<string>
   /** Sends polls through another process; absent, this process polls by itself. */
   readonly probeTransportOf?: ((upstream: NamedUpstream) => Transport) | undefined
 }
@@ -81,7 +81,7 @@ export function monitorUpstream (
     },
     onTick: () => {
       upstream.reverifyIfDue().catch(() => {})
-      const { stamped } = upstream.windowTracker
+      const { stamped } = upstream
       if (upstream === pool.referenceUpstream && upstream.isVerified && stamped !== undefined) {
         spaces.renewIfDue(stamped).catch(() => {})
       }

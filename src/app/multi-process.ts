@@ -17,7 +17,6 @@ import { mergeReadiness, type WorkerStatus, mergeStatuses } from '../http/status
 import { WorkerPool, type Program } from '../workers/worker-pool.js'
 import { type ChainResetCount, type ShutdownDeadlines, type WorkerQueryResult } from '../workers/messages.js'
 import { type WorkerHandle } from '../workers/worker-handle.js'
-import { Cordons } from '../upstreams/upstream.js'
 import { adminLog } from './admin-log.js'
 import { CurrentConfig } from './current-config.js'
 import { listenOn } from './listen.js'
@@ -71,7 +70,7 @@ class PrimaryProcess {
   readonly #workerPool: WorkerPool
   readonly #admin: FastifyInstance
   // Workers that start later get these too.
-  readonly #cordons = new Cordons()
+  readonly #cordons = new Set<string>()
   #resetCount: ChainResetCount = 0
   #folder: PrimaryDiskFolder | undefined
   #isStopping = false
@@ -182,7 +181,7 @@ class PrimaryProcess {
       metrics: this.#metrics,
       now,
       resetCount: () => this.#resetCount,
-      cordoned: () => this.#cordons.names,
+      cordoned: () => [...this.#cordons],
       folder: () => this.#folder?.state,
       onMessage: (message, from) => {
         this.#onWorkerMessage(message, from)
@@ -280,7 +279,7 @@ class PrimaryProcess {
   async #setCordoned (upstream: string, isCordoned: boolean): Promise<boolean> {
     if (!namedUpstreamsOf(this.#current.value, this.#sandbox).some(({ name }) => name === upstream)) return false
     // Remembers first, so that a worker that starts meanwhile gets it.
-    this.#cordons.set(upstream, isCordoned)
+    this.#cordons[isCordoned ? 'add' : 'delete'](upstream)
     const workers = this.#workerPool.all.filter(({ isListening }) => isListening)
     const results = await Promise.all(
       workers.map(async worker => await worker.query({ kind: 'cordon', upstream, isCordoned }))

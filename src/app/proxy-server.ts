@@ -187,7 +187,7 @@ export async function buildProxyServer (
     }),
     setCordoned: (name, isCordoned) => {
       if (!upstreamPool.upstreams.some(({ client }) => client.name === name)) return false
-      components.cordons.set(name, isCordoned)
+      components.cordons[isCordoned ? 'add' : 'delete'](name)
       log.warn({ upstream: name }, isCordoned ? 'upstream cordoned: it gets no reads' : 'upstream uncordoned')
       return true
     },

@@ -149,7 +149,7 @@ function subscribeToUpstreams ({ stateChanged, releaseChanged }: EventBus, { log
   })
   // Responses and entries name the release that rendered them.
   releaseChanged.subscribe(({ upstream, release }) => {
-    upstream.client.setRelease(release)
+    upstream.client.release = release
   })
 }
 

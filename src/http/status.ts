@@ -114,7 +114,7 @@ function upstreamStatusOf (
   upstreams: readonly Upstream[]
 ) {
   const servedVersion = position?.head.version
-  const { client: { name, release, limiter }, window, windowTracker, health } = upstream
+  const { client: { name, release, limiter }, window, health } = upstream
   return {
     name,
     state: upstream.state,
@@ -129,7 +129,7 @@ function upstreamStatusOf (
       : undefined,
     lagSeconds: roundedMs(lagSecondsOf(upstream, upstreams, servedStamp)),
     // Age of the values above.
-    ageMs: window && Math.round(windowTracker.ageMs),
+    ageMs: window && Math.round(upstream.stampAgeMs),
     latencyMs: roundedMs(health.latencyMs),
     p95Ms: roundedMs(health.readLatency.p95),
     inFlight: limiter.inFlight,

@@ -1,7 +1,6 @@
 import { type Entry, computeEtag } from '../cache/entry.js'
 import { findCorruptCoding } from '../cache/compressor.js'
-import { type BackgroundResponse } from '../upstreams/ranking.js'
-import { contentTypeOf, reportsPruned } from '../api/upstream-response.js'
+import { contentTypeOf, reportsPruned, type UpstreamResponse } from '../api/upstream-response.js'
 import { type Coding } from '../api/accept-encoding.js'
 import { type Position } from '../api/position.js'
 import { differenceOf, type ResponseDifference } from '../api/response-difference.js'
@@ -80,13 +79,8 @@ async function compareWithUpstream (context: ProxyContext, audited: AuditedHit, 
       // Any upstream may check what no release renders; an entry of unknown release counts as current.
       allowsOtherReleases: !isRenderedByRelease(read, entry.status) || entry.release === undefined
     },
-    response => ({
-      flaw: impossibleReason(read, response) !== undefined
-        ? 'impossible'
-        : reportsPruned(response)
-        ? 'pruned'
-        : undefined
-    })
+    response =>
+      impossibleReason(read, response) !== undefined ? 'impossible' : reportsPruned(response) ? 'pruned' : undefined
   )
   background?.response.rest?.destroy()
   if (
@@ -95,15 +89,15 @@ async function compareWithUpstream (context: ProxyContext, audited: AuditedHit, 
   ) {
     return 'unavailable'
   }
-  const difference = await findDifference(context, read, entry, background)
+  const difference = await findDifference(context, read, entry, background.response)
   if (difference === undefined) return 'equal'
   const { part, cause } = difference
   const result = cause === undefined ? 'different' : 'rendering'
   if (result === 'different' && part === 'body' && isRenderedByRelease(read, entry.status) && !isRetry) {
     // Polls twice, as the upstream may have been upgraded after the first poll began (law 8: rendering can change,
     // history cannot).
-    await context.auditSampler.refreshUpstreamStatus(background.upstream)
-    await context.auditSampler.refreshUpstreamStatus(background.upstream)
+    await context.auditSampler.refreshUpstreamStatus(background.upstream.client.name)
+    await context.auditSampler.refreshUpstreamStatus(background.upstream.client.name)
     return await compareWithUpstream(context, audited, true)
   }
   // An entry that was purged or replaced meanwhile must not be invalidated again.
@@ -120,7 +114,7 @@ async function compareWithUpstream (context: ProxyContext, audited: AuditedHit, 
     space,
     part,
     cause,
-    upstream: background.upstream,
+    upstream: background.upstream.client.name,
     cached: entry.body,
     fetched: background.response.body
   })
@@ -132,7 +126,7 @@ async function findDifference (
   context: ProxyContext,
   read: Read,
   entry: Entry,
-  { response }: BackgroundResponse
+  response: UpstreamResponse
 ): Promise<ResponseDifference | { readonly part: Coding, readonly cause?: undefined } | undefined> {
   const difference = differenceOf(read, { ...entry, ...readCursorAndGasHeaders(entry.cursorAndGasHeaders) }, {
     ...response,

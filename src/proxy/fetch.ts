@@ -1,7 +1,7 @@
 import { describeUnusableChains } from '../chain/describe-chain-mismatch.js'
 import { contradicts } from '../chain/tracker.js'
 import { QuarantinedError, UnprovenPositionError } from '../upstreams/chain-guard.js'
-import { ImpossibleResponseError, UpstreamFailure, type Inspection } from '../upstreams/upstream-failure.js'
+import { type InspectResponse, UpstreamFailure } from '../upstreams/upstream-failure.js'
 import { type UpstreamRequest } from '../upstreams/upstream-request.js'
 import { mediaTypes } from '../api/accept.js'
 import { type Position } from '../api/position.js'
@@ -29,7 +29,7 @@ export interface FetchedJudged extends JudgedResponse {
  * "not there" are facts, not guesses).
  */
 export async function fetchJudged (context: ProxyContext, pinned: PinnedRead): Promise<FetchedJudged> {
-  if (pinned.read.mayBeMoving || pinned.readClass === 'moving') return await fetchLatest(context, pinned)
+  if (isLatest(pinned)) return await fetchLatest(context, pinned)
   return { ...await fetchUnlessDenied(context, pinned, undefined), isStale: false }
 }
 
@@ -40,13 +40,13 @@ export async function fetchJudged (context: ProxyContext, pinned: PinnedRead): P
 async function fetchLatest (context: ProxyContext, pinned: PinnedRead): Promise<FetchedJudged> {
   const { read } = pinned
   const servedVersion = highestVersion(context.tracker.position?.head.version, read.minVersion)
-  const judged = await fetchUnlessDenied(context, pinned, { servedVersion })
+  const judged = await fetchUnlessDenied(context, pinned, servedVersion)
   if (!isStale(context, pinned, servedVersion, judged)) return { ...judged, isStale: false }
   // Frees its slot for the retry, since no client gets a body below its minimum version.
   if (isBelowMinVersion(judged.response, read.minVersion)) discardBody(judged)
   // Skips a useless retry: another replica may have served a head that no upstream of this process has reached.
   const retried = servedVersion === undefined || context.upstreamPool.mayHaveReached(servedVersion)
-    ? await fetchUnlessDenied(context, pinned, { servedVersion }).catch(() => undefined)
+    ? await fetchUnlessDenied(context, pinned, servedVersion).catch(() => undefined)
     : undefined
   if (retried === undefined) return acceptStale(context, read, judged)
   const [newer, other] = isNewer(retried.response, judged.response) ? [retried, judged] : [judged, retried]
@@ -54,6 +54,10 @@ async function fetchLatest (context: ProxyContext, pinned: PinnedRead): Promise<
   return isStale(context, pinned, servedVersion, newer)
     ? acceptStale(context, read, newer)
     : { ...newer, isStale: false }
+}
+
+function isLatest ({ read, readClass }: PinnedRead): boolean {
+  return read.mayBeMoving || readClass === 'moving'
 }
 
 /** Returns true if a latest response is too old. A full page is history at any head; a reset voids the served head. */
@@ -78,22 +82,17 @@ function acceptStale (context: ProxyContext, read: Read, stale: JudgedResponse):
   return { ...stale, isStale: true }
 }
 
-/** Requirements of a latest read: the lowest head that its response may have. */
-interface LatestRequirements {
-  readonly servedVersion: bigint | undefined
-}
-
 async function fetchUnlessDenied (
   context: ProxyContext,
   pinned: PinnedRead,
-  latest: LatestRequirements | undefined
+  servedVersion: bigint | undefined
 ): Promise<JudgedResponse> {
-  const judged = await fetchAndLearn(context, pinned, latest)
+  const judged = await fetchAndLearn(context, pinned, servedVersion)
   if (judged !== undefined) return judged
   // The version at a served height is unknown; the served head is its upper bound.
   const version = pinned.read.requestedVersion ?? context.tracker.position?.head.version
   const retried = version !== undefined && context.upstreamPool.mayHaveReached(version)
-    ? await fetchAndLearn(context, pinned, latest)
+    ? await fetchAndLearn(context, pinned, servedVersion)
     : undefined
   if (retried === undefined) throw laggingError()
   return retried
@@ -122,71 +121,80 @@ export function requireCapacity ({ rejectIfOverloaded, inFlight, metrics }: Prox
   throw unavailableError('limits.inFlightMb is used up: serving cached responses only, retry later')
 }
 
-/** Fetches and learns from every response; undefined if the upstreams deny a version that was already served. */
+/**
+ * Fetches and learns from every response; undefined if the upstreams deny a version that was already served. A latest
+ * read names the served version, which its response should have reached.
+ */
 async function fetchAndLearn (
   context: ProxyContext,
   pinned: PinnedRead,
-  latest: LatestRequirements | undefined,
+  servedVersion: bigint | undefined,
   isRetry = false
 ): Promise<JudgedResponse | undefined> {
   const { read, client } = pinned
   requireCapacity(context, client)
   const spaceBefore = context.tracker.space
   const positionBefore = context.tracker.position
-  const fetched = await context.upstreamPool.fetch(upstreamRequestOf(read, client), {
+  const judgements: Judgement[] = []
+  const response = await context.upstreamPool.fetch(upstreamRequestOf(read, client), {
     version: read.requestedVersion,
-    minVersion: latest?.servedVersion,
+    minVersion: servedVersion,
     events: eventPageStartOf(read)
-  }, response => learnAndJudge(context, pinned, latest, response)).catch((error: unknown) => {
-    const impossible = error instanceof ImpossibleResponseError ? error.inspection as Judgement : undefined
-    if (impossible?.isDenied === true) return undefined
+  }, received => {
+    const judgement = learnAndJudge(context, pinned, servedVersion, received)
+    judgements.push(judgement)
+    return judgement.flaw
+  }).catch((error: unknown) => {
+    const impossible = judgements.findLast(({ flaw }) => flaw === 'impossible')?.impossible
+    if (impossible === 'denied') return undefined
     // A second response decides if the first one was a false header or the beginning of another chain.
     if (error instanceof UnprovenPositionError && !isRetry) return 'unproven'
-    throw impossible?.impossible === undefined
+    throw impossible === undefined
       ? errorResponseFor(context, read, error)
-      : impossibleResponseError(context, read, impossible.impossible)
+      : impossibleResponseError(context, read, impossible)
   })
-  if (fetched === undefined) return undefined
-  if (fetched === 'unproven') return await fetchAndLearn(context, pinned, latest, true)
-  const { response, inspection } = fetched
+  if (response === undefined) return undefined
+  if (response === 'unproven') return await fetchAndLearn(context, pinned, servedVersion, true)
   // After a reset during the fetch the chain of a response that does not contradict the old chain is unknown, so it is
   // fetched again (law 7: chains never mix).
   if (context.tracker.space !== spaceBefore && !isOfNewChain(response, positionBefore)) {
-    discardBody(fetched)
-    return await fetchAndLearn(context, pinned, latest, isRetry)
+    response.rest?.destroy()
+    return await fetchAndLearn(context, pinned, servedVersion, isRetry)
   }
   if (response.status === 410) context.prunedErrorBuilder.learn(response)
-  return { response, verdict: inspection?.judged.verdict ?? judge(read, response, context.settings) }
+  const judged = judgements.find(judgement => judgement.response === response)
+  // A 429 was not inspected.
+  return { response, verdict: judged?.verdict ?? judge(read, response, context.settings) }
 }
 
 function isOfNewChain ({ stamped }: UpstreamResponse, positionBefore: Position | undefined): boolean {
   return stamped !== undefined && positionBefore !== undefined && contradicts(stamped.position, positionBefore)
 }
 
-/** Judgement of one response, with the reasons why it may not be passed on. */
-interface Judgement extends Inspection {
-  readonly judged: JudgedResponse
-  readonly isDenied: boolean
-  readonly impossible: NotStoredReason | undefined
+/** Judgement of one response, with the reason why it may not be passed on. */
+interface Judgement extends JudgedResponse {
+  readonly flaw: ReturnType<InspectResponse>
+  readonly impossible: NotStoredReason | 'denied' | undefined
 }
 
 /** Learns the position of a response, and judges whether another upstream may do better. */
 function learnAndJudge (
   context: ProxyContext,
   pinned: PinnedRead,
-  latest: LatestRequirements | undefined,
+  servedVersion: bigint | undefined,
   response: UpstreamResponse
 ): Judgement {
   const { read } = pinned
   const { stamped } = response
   const learned = stamped && context.tracker.learn(stamped.position, stamped.family, stamped.encryptionKey)
   const judged = { response, verdict: judge(read, response, context.settings) }
-  const isDenied = deniesServedVersion(context, read, response)
-  const impossible = learned === 'other_chain'
+  const impossible = deniesServedVersion(context, read, response)
+    ? 'denied'
+    : learned === 'other_chain'
     ? 'wrong_chain'
     : impossibleReason(read, response) ?? wrongContentReason(judged.verdict)
-  if (isDenied || impossible !== undefined) return { flaw: 'impossible', judged, isDenied, impossible }
-  const isLagging = latest !== undefined && isStale(context, pinned, latest.servedVersion, judged)
+  if (impossible !== undefined) return { ...judged, flaw: 'impossible', impossible }
+  const isLagging = isLatest(pinned) && isStale(context, pinned, servedVersion, judged)
   const { verdict, missing } = judgeEventHistory(context, pinned, judged)
   // Another upstream may have more history or a higher head.
   const flaw = reportsPruned(response) || missing === 'pruned'
@@ -194,7 +202,7 @@ function learnAndJudge (
     : isLagging
     ? missing === 'partial' ? 'partial_lagging' : 'lagging'
     : missing
-  return { flaw, judged: { response, verdict }, isDenied, impossible }
+  return { response, verdict, flaw, impossible }
 }
 
 // An impossible response is not sent to the client either: 503 is better than a wrong body.

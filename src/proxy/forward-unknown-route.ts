@@ -1,12 +1,12 @@
 import { UnprovenPositionError } from '../upstreams/chain-guard.js'
-import { ImpossibleResponseError, type FetchedResponse, type Inspection } from '../upstreams/upstream-failure.js'
+import { type InspectResponse } from '../upstreams/upstream-failure.js'
 import { describeUnusableChains } from '../chain/describe-chain-mismatch.js'
 import { newAttemptBudget, type UpstreamRequest } from '../upstreams/upstream-request.js'
 import { reportsPruned, type UpstreamResponse } from '../api/upstream-response.js'
 import { readMinVersion } from '../api/min-version.js'
 import { isSafeMethod, versionInTarget } from '../api/pass-through-target.js'
 import { unavailableError } from '../api/error-response.js'
-import { isAboveServedHead, type VersionRequirements, waitForVersions } from './wait-for-version.js'
+import { isAboveServedHead, waitForVersions } from './wait-for-version.js'
 import { deniesServedVersion, isBehindVersion, isBelowMinVersion, laggingError, requireCapacity } from './fetch.js'
 import { type ReadClient } from './pinned-read.js'
 import { type ProxyContext } from './proxy-context.js'
@@ -38,9 +38,24 @@ export async function forwardUnknownRoute (
   await client.admit?.()
   if (isAboveServedHead(context, versionRequirements)) await waitForVersions(context, versionRequirements, client)
   const servedVersion = context.tracker.position?.head.version
-  const requirements = { requestedVersion: version, minVersion: versionRequirements.minVersion, servedVersion }
-  const forward = (): Promise<Pick<FetchedResponse<ForwardedInspection>, 'response'>> =>
-    context.upstreamPool.forward(
+  let isOtherChain = false
+  // Learns every position. Prefers upstreams at the served head, so unknown routes do not go back either.
+  const inspect: InspectResponse = received => {
+    const { stamped } = received
+    isOtherChain = stamped !== undefined &&
+      context.tracker.learn(stamped.position, stamped.family, stamped.encryptionKey) === 'other_chain'
+    if (isOtherChain || deniesServedVersion(context, { requestedVersion: version, height: undefined }, received)) {
+      return 'impossible'
+    }
+    // The response to a request that may write is used as it is.
+    if (!isIdempotent) return undefined
+    if (reportsPruned(received)) return 'pruned'
+    const isLagging = isBehindVersion(received, servedVersion) ||
+      (version === undefined && isBelowMinVersion(received, versionRequirements.minVersion))
+    return isLagging ? 'lagging' : undefined
+  }
+  const forward = (): Promise<UpstreamResponse> =>
+    context.upstreamPool.fetch(
       {
         ...upstreamRequest,
         endpoint: 'other',
@@ -48,21 +63,20 @@ export async function forwardUnknownRoute (
         bytes: client.bytes,
         span: client.span,
         attempts,
-        isIdempotent
+        isIdempotent,
+        isStreamed: true
       },
       { version, minVersion: servedVersion, events: undefined },
-      received => inspectForwarded(context, received, requirements),
+      inspect,
       signal
     )
-  const { response } = await forward()
+  const response = await forward()
     .catch(async (error: unknown) => {
       // A second response decides if the first one was a false header or the beginning of another chain.
       if (error instanceof UnprovenPositionError && isIdempotent) return await forward()
       throw error
     })
-    .catch((error: unknown) => {
-      const isOtherChain = error instanceof ImpossibleResponseError &&
-        (error.inspection as ForwardedInspection).isOtherChain
+    .catch(() => {
       throw unavailableError(
         describeUnusableChains(context.upstreamPool.upstreams, context.tracker) ??
           (isOtherChain ? 'the upstream serves another chain' : 'no upstream could answer')
@@ -76,26 +90,4 @@ export async function forwardUnknownRoute (
   if (response.stamped !== undefined) context.tracker.show(response.stamped)
   if (response.status === 410) context.metrics.pruned('other', 'upstream', undefined)
   return response
-}
-
-interface ForwardedInspection extends Inspection {
-  readonly isOtherChain: boolean
-}
-
-/** Learns the position of a response. Prefers upstreams at the served head, so unknown routes do not go back either. */
-function inspectForwarded (
-  context: ProxyContext,
-  response: UpstreamResponse,
-  { requestedVersion, minVersion, servedVersion }: VersionRequirements & { readonly servedVersion: bigint | undefined }
-): ForwardedInspection {
-  const { stamped } = response
-  const isOtherChain = stamped !== undefined &&
-    context.tracker.learn(stamped.position, stamped.family, stamped.encryptionKey) === 'other_chain'
-  if (isOtherChain || deniesServedVersion(context, { requestedVersion, height: undefined }, response)) {
-    return { flaw: 'impossible', isOtherChain }
-  }
-  if (reportsPruned(response)) return { flaw: 'pruned', isOtherChain }
-  const isLagging = isBehindVersion(response, servedVersion) ||
-    (requestedVersion === undefined && isBelowMinVersion(response, minVersion))
-  return { flaw: isLagging ? 'lagging' : undefined, isOtherChain }
 }

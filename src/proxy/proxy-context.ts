@@ -7,15 +7,8 @@ import { type VersionWaitResult, type VersionWaits } from '../chain/version-wait
 import { type UpstreamSoftwareReleases } from '../upstreams/upstream-software-releases.js'
 import { type LowestRecentRequest } from './lowest-recent-request.js'
 import { type Tracker } from '../chain/tracker.js'
-import { type FetchedResponse, type Inspection, type InspectResponse } from '../upstreams/upstream-failure.js'
-import { type ReportedChain } from '../chain/describe-chain-mismatch.js'
 import { type InFlightBytes } from '../upstreams/in-flight-bytes.js'
-import { type UpstreamRequest } from '../upstreams/upstream-request.js'
-import {
-  type UpstreamRequirements,
-  type BackgroundRequirements,
-  type BackgroundResponse
-} from '../upstreams/ranking.js'
+import { type UpstreamPool } from '../upstreams/upstream-pool.js'
 import { type EndpointName } from '../api/endpoints.js'
 import { type NotStoredReason } from '../api/store-verdict.js'
 import { type AuditSampler, type AuditResult } from './audit-sampler.js'
@@ -25,33 +18,6 @@ import { type PrunedErrorBuilder } from '../api/pruned-error-builder.js'
 import { type FollowComparer } from '../follow/follow-comparer.js'
 import { type Follower } from '../follow/follower.js'
 import { type FailedRefreshes } from './failed-refreshes.js'
-
-/** Upstream pool, as reads use it. */
-export interface UpstreamFetcher {
-  fetch<I extends Inspection>(
-    request: UpstreamRequest,
-    requirements: UpstreamRequirements,
-    inspect: InspectResponse<I>
-  ): Promise<FetchedResponse<I>>
-  forward<I extends Inspection>(
-    request: UpstreamRequest,
-    requirements: UpstreamRequirements,
-    inspect: InspectResponse<I>,
-    signal: AbortSignal
-  ): Promise<FetchedResponse<I>>
-  /** Fetches for work that no client waits for; undefined if no upstream qualifies or the fetch fails. */
-  fetchInBackground(
-    request: UpstreamRequest,
-    requirements: BackgroundRequirements,
-    inspect: InspectResponse
-  ): Promise<BackgroundResponse | undefined>
-  /** True if the version is below the last known window of every upstream. */
-  isPrunedEverywhere(version: bigint): boolean
-  /** True if a retry may reach a node that has the version. */
-  mayHaveReached(version: bigint): boolean
-  /** Upstreams by name, each with the chain that it serves if that is not ours. */
-  readonly upstreams: readonly ReportedChain[]
-}
 
 /** Counters of the proxy, for metrics. */
 export interface ProxyMetrics {
@@ -111,7 +77,7 @@ export interface ProxyContext {
   /** Coalesces look-ups in lower tiers. */
   readonly lowerTierCoalescer: Coalescer<CachedEntry | undefined>
   readonly latestCoalescer: FreshCoalescer<Loaded>
-  readonly upstreamPool: UpstreamFetcher
+  readonly upstreamPool: UpstreamPool
   /** Head of the ledger that latest reads are served at; undefined where nothing follows the ledger. */
   readonly follower: Follower | undefined
   /** Compares latest responses with what following would have served; undefined unless it only observes. */

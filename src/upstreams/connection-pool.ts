@@ -113,9 +113,7 @@ export class ConnectionPool {
       maxBufferedBytes: method === 'HEAD' ? undefined : maxBufferedBytes,
       inFlight: this.#inFlight,
       requestBytes: bytes,
-      onStreaming: breakOff => {
-        slot?.markStreaming(breakOff)
-      },
+      slot,
       // Retries once where a reused connection died: the upstream may have closed it unseen (RFC 9110, section 9.2.2).
       // New connections get no retry.
       retry: error => {
@@ -123,13 +121,7 @@ export class ConnectionPool {
         this.#dispatcher.dispatch(dispatchOptions, receiver)
         return true
       },
-      onSent: () => {
-        slot?.markSent()
-      },
-      onDone: () => {
-        onDone()
-        slot?.release()
-      }
+      onDone
     })
     this.#dispatcher.dispatch(dispatchOptions, receiver)
     return receiver

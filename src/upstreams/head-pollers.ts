@@ -4,12 +4,10 @@ import { releaseInIndex, type UpstreamResponse } from '../api/upstream-response.
 import { QuarantinedError, UnprovenPositionError } from './chain-guard.js'
 import {
   isPollDue,
-  lacksPosition,
   mayPollBesideHanging,
   pollIntervalMs,
   reachability,
   type PolledUpstream,
-  isPolledForWaiters,
   quarantinedPollEveryMs,
   waiterPollEveryMs
 } from './polling-policy.js'
@@ -118,7 +116,8 @@ export class HeadPoller {
 
   #report (outcome: PollOutcome): void {
     const { upstream, onPolled } = this.#options
-    if (outcome === 'unanswered' && lacksPosition(upstream)) upstream.markSilent()
+    // Answers without a position; one that limits us or fails is not silent.
+    if (outcome === 'unanswered' && upstream.state === 'up') upstream.markSilent()
     onPolled(outcome)
   }
 }
@@ -229,10 +228,13 @@ export class HeadPollers {
     }))
   }
 
-  /** Polls upstreams at once, because a request waits for a version. */
+  /**
+   * Polls healthy upstreams at once, because a request waits for a version. Down ones have their own polls, and the
+   * slots of busy ones belong to reads.
+   */
   pollForWaiters (): void {
     for (const { upstream, poll } of this.#heads) {
-      if (isPolledForWaiters(upstream, upstream.client.limiter.isBusy())) poll.poll().catch(() => {})
+      if (upstream.state === 'up' && !upstream.client.limiter.isBusy()) poll.poll().catch(() => {})
     }
   }
 

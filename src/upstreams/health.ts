@@ -16,6 +16,8 @@ const maxBackoffMs = 3_600_000
 export class Health {
   /** Latencies of buffered reads; probes and streamed requests do not count. */
   readonly readLatency = new LatencyWindow()
+  /** Requests without a result yet. */
+  inFlight = 0
   readonly #now: () => number
   #failures = 0
   // True after a failed probe or connection, until a success.
@@ -24,7 +26,6 @@ export class Health {
   #backsOffUntilMs = -Infinity
   #latencyMs: number | undefined
   #lastFailure: string | undefined
-  #inFlight = 0
 
   constructor (now: () => number) {
     this.#now = now
@@ -62,21 +63,9 @@ export class Health {
     return this.#lastFailure
   }
 
-  get inFlight (): number {
-    return this.#inFlight
-  }
-
   /** Estimates the time for one more request; an unmeasured upstream ranks first. */
   get load (): number {
-    return (this.#latencyMs ?? 0) * (this.#inFlight + 1)
-  }
-
-  recordStart (): void {
-    this.#inFlight++
-  }
-
-  recordEnd (): void {
-    this.#inFlight--
+    return (this.#latencyMs ?? 0) * (this.inFlight + 1)
   }
 
   recordSuccess (): void {

@@ -4,7 +4,7 @@ export interface PolledUpstream {
   readonly isUp: boolean
   readonly isVerified: boolean
   readonly health: { readonly isBackingOff: boolean }
-  readonly windowTracker: { readonly ageMs: number }
+  readonly stampAgeMs: number
 }
 
 /** Limits for requests to one upstream. */
@@ -27,9 +27,9 @@ const requestsPerPoll = 2
 // Polls use at most a sixteenth of an upstream's connections and half of its requests per second.
 const connectionShare = 1 / 16
 const rateShare = 1 / 2
-// A result this recent also serves other workers, and version waits.
-const freshMs = 50
 
+/** Age up to which the result of another worker's poll serves this one too. */
+export const freshResultMs = 50
 /** Interval of polls while a request waits for a version: regular polls are too rare for a wait of half a second. */
 export const waiterPollEveryMs = 100
 /** Limits polls of quarantined upstreams, which reads cause, to one round per interval. */
@@ -47,35 +47,17 @@ export function pollIntervalMs (pollMs: number): number {
  * limits us is polled for its release alone until its backoff ends.
  */
 export function isPollDue (
-  { health, isUp, isVerified, windowTracker }: PolledUpstream,
+  { health, isUp, isVerified, stampAgeMs }: PolledUpstream,
   pollMs: number,
   sinceSentMs: number
 ): boolean {
   return sinceSentMs >= readReleaseEveryMs ||
-    (!health.isBackingOff && (!isUp || !isVerified || windowTracker.ageMs >= pollMs))
-}
-
-/**
- * Polls healthy upstreams for a request that waits. Skips down ones, which have their own polls, rate-limited ones, and
- * busy ones, whose slots belong to reads.
- */
-export function isPolledForWaiters ({ state }: PolledUpstream, isBusy: boolean): boolean {
-  return state === 'up' && !isBusy
-}
-
-/** Counts an upstream as silent that answers polls without a position; one that limits us or fails is not silent. */
-export function lacksPosition ({ state }: PolledUpstream): boolean {
-  return state === 'up'
+    (!health.isBackingOff && (!isUp || !isVerified || stampAgeMs >= pollMs))
 }
 
 /** Returns true if a poll may be sent although earlier ones are in flight, because they hang. */
 export function mayPollBesideHanging (inFlight: number, sinceSentMs: number): boolean {
   return sinceSentMs >= hangsAfterMs && inFlight < maxInFlight
-}
-
-/** Returns true if a result of another process's poll serves this one too. */
-export function isFreshResult (ageMs: number): boolean {
-  return ageMs < freshMs
 }
 
 /** Timeout of a poll, from the timeout of the upstream's requests. */

@@ -1,5 +1,4 @@
 import { compareBigInts } from '../api/position.js'
-import { type UpstreamResponse } from '../api/upstream-response.js'
 import { type Upstream, type VersionWindow } from './upstream.js'
 
 const usecPerSecond = 1_000_000n
@@ -94,11 +93,11 @@ function isHealthyAndVerified ({ health, isVerified }: Upstream): boolean {
 }
 
 function byPriority (a: Upstream, b: Upstream): number {
-  return a.priority - b.priority
+  return a.settings.priority - b.settings.priority
 }
 
-function loadByWeight ({ health, weight }: Upstream): number {
-  return health.load / weight
+function loadByWeight ({ health, settings }: Upstream): number {
+  return health.load / settings.weight
 }
 
 function byFreeSlot (a: Upstream, b: Upstream): number {
@@ -129,12 +128,6 @@ export interface BackgroundRequirements {
   readonly release: string | undefined
   /** Allows any release where no candidate runs the requested one. */
   readonly allowsOtherReleases: boolean
-}
-
-/** Response of a background request, with the name of its upstream. */
-export interface BackgroundResponse {
-  readonly upstream: string
-  readonly response: UpstreamResponse
 }
 
 /**
@@ -187,10 +180,11 @@ export function isLagging (
   upstreams: readonly Upstream[],
   served: LedgerStamp | undefined
 ): boolean {
-  return (lagSecondsOf(upstream, upstreams, served) ?? 0) > upstream.maxLagSeconds
+  return (lagSecondsOf(upstream, upstreams, served) ?? 0) > upstream.settings.maxLagSeconds
 }
 
-function stampOf ({ isUp, windowTracker }: Upstream): LedgerStamp | undefined {
-  const { stamped, ageMs } = windowTracker
-  return isUp && stamped !== undefined ? { timestampUsec: stamped.position.head.timestampUsec, ageMs } : undefined
+function stampOf ({ isUp, stamped, stampAgeMs }: Upstream): LedgerStamp | undefined {
+  return isUp && stamped !== undefined
+    ? { timestampUsec: stamped.position.head.timestampUsec, ageMs: stampAgeMs }
+    : undefined
 }

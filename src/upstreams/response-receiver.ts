@@ -3,6 +3,7 @@ import { type Dispatcher } from 'undici'
 import { type ResponseHeaders } from '../api/position.js'
 import { type UpstreamResponse } from '../api/upstream-response.js'
 import { type HeldBytes, type InFlightBytes, type RequestBytes, bytesPerStream } from './in-flight-bytes.js'
+import { type RequestSlot } from './upstream-limiter.js'
 
 /** Status, headers, and the body or its beginning. */
 export type ReceivedResponse = Pick<UpstreamResponse, 'status' | 'headers' | 'body' | 'rest' | 'isOverBudget'>
@@ -20,13 +21,11 @@ export interface ResponseReceiverOptions {
   readonly inFlight?: InFlightBytes | undefined
   /** Client request that holds the body until its response is over; absent for work of no client. */
   readonly requestBytes?: RequestBytes | undefined
-  /** Runs each time the request goes out, retries included. */
-  readonly onSent: () => void
+  /** Slot of the request, which is free once the exchange is over. */
+  readonly slot?: RequestSlot | undefined
   /** Runs on a failure before the response headers; returns true where the request was sent again. */
   readonly retry: (error: Error) => boolean
-  /** Runs when the body is streamed from now on, with the function that breaks it off. */
-  readonly onStreaming?: (breakOff: (reason: Error) => void) => void
-  /** Runs when the exchange is over, so that slot and connection are free. */
+  /** Runs when the exchange is over. */
   readonly onDone: () => void
 }
 
@@ -38,15 +37,13 @@ export class ResponseReceiver implements Dispatcher.DispatchHandler {
   /** Rejects as soon as it is cancelled, even while the request waits for a connection. */
   readonly received: Promise<ReceivedResponse>
   readonly #options: ResponseReceiverOptions
-  #chunks = new BodyChunks()
-  // Holds a whole body of known length: joining chunks would take its bytes twice.
-  #buffer: Buffer | undefined
+  #body = new BodyChunks()
+  #allocatedBytes = 0
   #held: HeldBytes | undefined
   #isOverBudget = false
   #deferred: { resolve: (received: ReceivedResponse) => void, reject: (error: unknown) => void } | undefined
   #controller: Dispatcher.DispatchController | undefined
   #head: Pick<ReceivedResponse, 'status' | 'headers'> | undefined
-  #size = 0
   #maxBufferedBytes = Infinity
   #rest: Readable | undefined
   #cancelReason: Error | undefined
@@ -70,7 +67,7 @@ export class ResponseReceiver implements Dispatcher.DispatchHandler {
 
   onRequestStart (controller: Dispatcher.DispatchController): void {
     this.#controller = controller
-    if (this.#cancelReason === undefined) this.#options.onSent()
+    if (this.#cancelReason === undefined) this.#options.slot?.markSent()
     else controller.abort(this.#cancelReason)
   }
 
@@ -87,8 +84,11 @@ export class ResponseReceiver implements Dispatcher.DispatchHandler {
     if (length > this.#maxBufferedBytes) return this.#switchToStream(controller)
     if (!(length > minAllocatedBytes) || maxBufferedBytes === undefined) return
     if (!this.#canBuffer(length)) return this.#switchToStream(controller)
-    this.#buffer = Buffer.allocUnsafeSlow(length)
-    this.#hold(this.#buffer)
+    // One buffer for the whole body: joining chunks would take its bytes twice.
+    const buffer = Buffer.allocUnsafeSlow(length)
+    this.#allocatedBytes = length
+    this.#body = new BodyChunks(buffer)
+    this.#hold(buffer)
   }
 
   onResponseData (controller: Dispatcher.DispatchController, chunk: Buffer): void {
@@ -96,9 +96,12 @@ export class ResponseReceiver implements Dispatcher.DispatchHandler {
       if (!this.#rest.push(chunk)) controller.pause()
       return
     }
-    const isOverBudget = this.#buffer === undefined && !this.#canBuffer(chunk.length)
-    this.#add(chunk)
-    if (isOverBudget || this.#size > this.#maxBufferedBytes) this.#switchToStream(controller)
+    const isOverBudget = this.#allocatedBytes === 0 && !this.#canBuffer(chunk.length)
+    this.#body.add(chunk)
+    if (this.#body.length > this.#allocatedBytes) {
+      this.#replaceHeld(this.#options.inFlight?.take(this.#body.length, this.#clientId))
+    }
+    if (isOverBudget || this.#body.length > this.#maxBufferedBytes) this.#switchToStream(controller)
   }
 
   onResponseEnd (): void {
@@ -118,6 +121,7 @@ export class ResponseReceiver implements Dispatcher.DispatchHandler {
     this.#isDone = true
     this.#held?.release()
     this.#options.onDone()
+    this.#options.slot?.release()
   }
 
   #resolve (rest: Readable | undefined): void {
@@ -128,28 +132,14 @@ export class ResponseReceiver implements Dispatcher.DispatchHandler {
     this.#deferred = undefined
   }
 
-  #add (chunk: Buffer): void {
-    if (this.#buffer !== undefined && this.#size + chunk.length > this.#buffer.length) this.#dropBuffer()
-    if (this.#buffer === undefined) this.#chunks.add(chunk)
-    else chunk.copy(this.#buffer, this.#size)
-    this.#size += chunk.length
-    if (this.#buffer === undefined) this.#replaceHeld(this.#options.inFlight?.take(this.#size, this.#clientId))
-  }
-
-  // A body longer than its Content-Length counts by its actual length.
-  #dropBuffer (): void {
-    if (this.#buffer !== undefined && this.#size > 0) this.#chunks.add(this.#buffer.subarray(0, this.#size))
-    this.#buffer = undefined
-  }
-
   /** Returns what was buffered, and hands its bytes over to the client request. */
   #takeBody (): Buffer {
-    const isCopy = this.#buffer === undefined && this.#chunks.isJoined
-    const body = this.#buffer?.subarray(0, this.#size) ?? this.#chunks.join()
-    if (isCopy) this.#hold(body)
+    const { isJoined } = this.#body
+    const body = this.#body.join()
+    if (isJoined) this.#hold(body)
     if (this.#held !== undefined) this.#options.requestBytes?.add(this.#held)
     if (this.#options.requestBytes !== undefined) this.#held = undefined
-    this.#chunks = new BodyChunks()
+    this.#body = new BodyChunks()
     return body
   }
 
@@ -167,7 +157,7 @@ export class ResponseReceiver implements Dispatcher.DispatchHandler {
   }
 
   #canBuffer (more: number): boolean {
-    this.#isOverBudget = this.#options.inFlight?.canBuffer(more, this.#size) === false
+    this.#isOverBudget = this.#options.inFlight?.canBuffer(more, this.#body.length) === false
     return !this.#isOverBudget
   }
 
@@ -194,7 +184,7 @@ export class ResponseReceiver implements Dispatcher.DispatchHandler {
     this.#replaceHeld(
       this.#options.inFlight?.take(length < bytesPerStream ? Math.max(0, length) : bytesPerStream, this.#clientId)
     )
-    this.#options.onStreaming?.(reason => {
+    this.#options.slot?.markStreaming(reason => {
       rest.destroy(reason)
     })
   }
@@ -208,14 +198,19 @@ const maxSlabBytes = 65_536
 const maxWaste = 4
 
 /**
- * Collects a body of unknown length. Copies small chunks together: a megabyte in chunks of one byte would otherwise
- * take hundreds (law 10: nothing grows without bound).
+ * Collects a body. Copies small chunks together: a megabyte in chunks of one byte would otherwise take hundreds (law
+ * 10: nothing grows without bound).
  */
 export class BodyChunks {
   #chunks: Buffer[] = []
   #slab: Buffer | undefined
   #slabUsed = 0
   #length = 0
+
+  /** Takes a buffer for a body of known length. */
+  constructor (slab?: Buffer) {
+    this.#slab = slab
+  }
 
   get length (): number {
     return this.#length
@@ -229,17 +224,16 @@ export class BodyChunks {
   add (chunk: Buffer): void {
     const isLarge = chunk.length >= minOwnBytes && chunk.length * maxWaste >= chunk.buffer.byteLength
     // Fills an open slab first, so that small chunks between large ones waste none.
-    if (this.#length === 0 || (isLarge && this.#slab === undefined)) this.#chunks.push(chunk)
+    if (this.#slab === undefined && (isLarge || this.#length === 0)) this.#chunks.push(chunk)
     else this.#copy(chunk)
     this.#length += chunk.length
   }
 
-  /** Returns the body: the only chunk as it came, else one buffer of its own. */
+  /** Returns the body: its only chunk or slab, else one buffer of its own. */
   join (): Buffer {
-    const [first] = this.#chunks
-    if (first !== undefined && !this.isJoined) return first
     this.#endSlab()
-    return Buffer.concat(this.#chunks, this.#length)
+    const [first, second] = this.#chunks
+    return first !== undefined && second === undefined ? first : Buffer.concat(this.#chunks, this.#length)
   }
 
   #copy (chunk: Buffer): void {

@@ -1,6 +1,6 @@
 import { type ResponseHeaders } from '../api/position.js'
 import { indexTarget } from '../api/request-targets.js'
-import { isFreshResult, mayPollBesideHanging } from './polling-policy.js'
+import { freshResultMs, mayPollBesideHanging } from './polling-policy.js'
 import { type UpstreamClient, type Transport } from './upstream-client.js'
 import { type FailureReason, UpstreamFailure } from './upstream-failure.js'
 import { probeRequest } from './upstream-request.js'
@@ -45,7 +45,7 @@ export class SharedPoller {
     if (client === undefined || this.#isClosed) return
     const state = this.#stateOf(client, target)
     const nowMs = this.#now()
-    if (state.latest !== undefined && isFreshResult(nowMs - state.latest.atMs)) {
+    if (state.latest !== undefined && nowMs - state.latest.atMs < freshResultMs) {
       return this.#onPollResult(name, target, state.latest.result)
     }
     if (state.inFlight === 0 || mayPollBesideHanging(state.inFlight, nowMs - state.lastSentAtMs)) {

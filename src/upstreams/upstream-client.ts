@@ -1,4 +1,4 @@
-import { type ResponseHeaders, type Position, readPosition, type ResponsePosition } from '../api/position.js'
+import { type ResponseHeaders, readPosition, type ResponsePosition } from '../api/position.js'
 import { type UpstreamResponse } from '../api/upstream-response.js'
 import { onTimeout } from '../with-timeout.js'
 import { UpstreamLimiter, NoSlotError, type RequestSlot } from './upstream-limiter.js'
@@ -37,28 +37,35 @@ export interface UpstreamMetrics {
   brokeOffStream?(upstream: string): void
 }
 
-/** HTTP client of one upstream: connections, limiter, and the last release and position it reported. */
+/** HTTP client of one upstream: connections, limiter, and the last release that it reported. */
 export class UpstreamClient {
   readonly name: string
+  /** Base URL; it may hold a secret. */
+  readonly url: string
+  readonly timeoutMs: number
   readonly limiter: UpstreamLimiter
+  /** Release from the last response to `GET /v1`. */
+  release: string | undefined
   readonly #options: UpstreamClientOptions
   readonly #metrics: UpstreamMetrics
   readonly #connectionPool: ConnectionPool
-  #release: string | undefined
-  #position: Position | undefined
   #lastFetchSucceeded = false
   #respondedAtMs = -Infinity
 
   constructor (options: UpstreamClientOptions, metrics: UpstreamMetrics) {
-    this.name = options.name
+    const { name, url, timeoutMs, maxConcurrent, requestsPerSecond = null, now } = options
+    this.name = name
+    this.url = url
+    this.timeoutMs = timeoutMs
     this.#options = options
     this.#metrics = metrics
     this.#connectionPool = new ConnectionPool(options)
     this.limiter = new UpstreamLimiter({
-      ...options,
-      requestsPerSecond: options.requestsPerSecond ?? null,
+      maxConcurrent,
+      requestsPerSecond,
+      now,
       onBrokenOff: () => {
-        metrics.brokeOffStream?.(options.name)
+        metrics.brokeOffStream?.(name)
       }
     })
   }
@@ -68,96 +75,89 @@ export class UpstreamClient {
     return this.#lastFetchSucceeded
   }
 
-  /** Position stamped on the last response that had one. */
-  get position (): Position | undefined {
-    return this.#position
-  }
-
-  /** Release from the last response to `GET /v1`. */
-  get release (): string | undefined {
-    return this.#release
-  }
-
-  setRelease (release: string): void {
-    this.#release = release
-  }
-
-  /** Base URL; it may hold a secret. */
-  get url (): string {
-    return this.#options.url
-  }
-
-  get timeoutMs (): number {
-    return this.#options.timeoutMs
-  }
-
-  /** Fetches once and buffers the body up to the limit. Throws UpstreamFailure where no response came. */
-  fetch (
-    request: UpstreamRequest,
-    timeoutMs = this.#options.timeoutMs,
-    signal?: CancelSignal
-  ): Promise<UpstreamResponse> {
-    return this.#fetch(request, this.#options.maxBufferedBytes, timeoutMs, signal)
-  }
-
   /** Fetches through the probe transport where one is configured. */
-  probe (request: UpstreamRequest, timeoutMs: number): Promise<UpstreamResponse> {
-    return this.#fetch(request, this.#options.maxBufferedBytes, timeoutMs, undefined, this.#options.probeTransport)
+  async probe (request: UpstreamRequest, timeoutMs: number): Promise<UpstreamResponse> {
+    return await this.fetch(request, timeoutMs, undefined, this.#options.probeTransport)
+  }
+
+  /** Fetches once, and buffers the body up to the limit unless it is to be streamed; rejects with UpstreamFailure. */
+  async fetch (
+    request: UpstreamRequest,
+    timeoutMs = this.timeoutMs,
+    signal?: CancelSignal,
+    transport: Transport = this.#connectionPool
+  ): Promise<UpstreamResponse> {
+    const { now, maxBufferedBytes, ignoreCacheControl, onConnectionLost } = this.#options
+    const { clientId, isProbe = false } = request
+    const isLimited = transport === this.#connectionPool
+    const startedMs = now()
+    const record = (status: string): void => {
+      if (isLimited) this.#metrics.fetched(this.name, request.endpoint, status, (now() - startedMs) / 1000)
+    }
+    let leftMs = timeoutMs
+    let clearTimer: (() => void) | undefined
+    try {
+      if (isAborted(signal)) throw signal?.reason
+      let slot = isLimited ? this.limiter.tryAcquire(isProbe, clientId) : undefined
+      if (slot === undefined && isLimited) {
+        slot = await this.limiter.acquire({ clientId, isProbe, timeoutMs, signal })
+        leftMs -= now() - startedMs
+      }
+      // Reads the release before sending: an upgrade in between makes an entry look older, never newer.
+      const { release } = this
+      const onCancel = (): void => {
+        if (signal !== undefined) receiver.cancel(signal.reason)
+      }
+      // A streamed body may take as long as its reader; it keeps the slot until its end.
+      const receiver = transport.send(request, request.isStreamed === true ? 0 : maxBufferedBytes, slot, () => {
+        signal?.removeEventListener('abort', onCancel)
+      })
+      clearTimer = onTimeout(leftMs, () => {
+        receiver.cancel(new DOMException('timed out', 'TimeoutError'))
+        // Treats silence as a lost connection: the node may have restarted on another chain.
+        onConnectionLost?.()
+      })
+      signal?.addEventListener('abort', onCancel, { once: true })
+      // The signal may have come while the request waited for its slot.
+      if (isAborted(signal)) onCancel()
+      const { status, headers, body, rest, isOverBudget } = await receiver.received
+      // Rejects transfer codings other than chunked: their bytes are not the body (RFC 9112, section 7).
+      if (isTransferCoded(headers)) {
+        rest?.destroy()
+        throw new UpstreamFailure(this.name, 'invalid_response', undefined)
+      }
+      const stamped = this.#positionIn(headers)
+      this.#lastFetchSucceeded = stamped !== undefined || status < 500
+      this.#respondedAtMs = now()
+      record(String(status))
+      return {
+        status,
+        headers,
+        body,
+        rest,
+        isOverBudget,
+        isFramed: isFramed(headers),
+        stamped,
+        release,
+        ignoresCacheControl: ignoreCacheControl
+      }
+    } catch (error) {
+      const failure = this.#failureOf(error, leftMs, timeoutMs)
+      // Ignores a time-out that began before another response came, a cancelled request, and a request never sent: none
+      // proves a fault.
+      const isOld = failure.reason === 'timeout' && startedMs < this.#respondedAtMs
+      if (!isAborted(signal) && !isOld && !isInconclusive(failure)) this.#lastFetchSucceeded = false
+      record(failure.reason)
+      throw failure
+    } finally {
+      clearTimer?.()
+    }
   }
 
   /** Resolves when requests in flight have ended and the connections are closed. */
   async drain (): Promise<void> {
     await this.limiter.waitUntilIdle()
     await this.#connectionPool.drain()
-  }
-
-  /** Fetches once with the whole body streamed. */
-  forward (
-    request: UpstreamRequest,
-    signal: CancelSignal,
-    timeoutMs = this.#options.timeoutMs
-  ): Promise<UpstreamResponse> {
-    return this.#fetch(request, 0, timeoutMs, signal)
-  }
-
-  async #fetch (
-    request: UpstreamRequest,
-    maxBytes: number,
-    timeoutMs: number,
-    signal: CancelSignal | undefined,
-    transport: Transport = this.#connectionPool
-  ): Promise<UpstreamResponse> {
-    const { now } = this.#options
-    const { clientId, isProbe = false } = request
-    const startedMs = now()
-    const record = (status: string): void => {
-      if (transport === this.#connectionPool) {
-        this.#metrics.fetched(this.name, request.endpoint, status, (now() - startedMs) / 1000)
-      }
-    }
-    let leftMs = timeoutMs
-    try {
-      if (signal?.aborted === true) throw signal.reason
-      let slot = transport === this.#connectionPool ? this.limiter.tryAcquire(isProbe, clientId) : undefined
-      if (slot === undefined && transport === this.#connectionPool) {
-        slot = await this.limiter.acquire({ clientId, isProbe, timeoutMs, signal })
-        leftMs -= now() - startedMs
-      }
-      const response = await this.#send(request, maxBytes, leftMs, signal, transport, slot)
-      this.#lastFetchSucceeded = response.stamped !== undefined || response.status < 500
-      this.#respondedAtMs = now()
-      this.#position = response.stamped?.position ?? this.#position
-      record(String(response.status))
-      return response
-    } catch (error) {
-      const failure = this.#failureOf(error, leftMs, timeoutMs)
-      // Ignores a time-out that began before another response came, a cancelled request, and a request never sent: none
-      // proves a fault.
-      const isOld = failure.reason === 'timeout' && startedMs < this.#respondedAtMs
-      if (signal?.aborted !== true && !isOld && !isInconclusive(failure)) this.#lastFetchSucceeded = false
-      record(failure.reason)
-      throw failure
-    }
   }
 
   #positionIn (headers: ResponseHeaders): ResponsePosition | undefined {
@@ -179,53 +179,10 @@ export class UpstreamClient {
     this.limiter.close()
     await this.#connectionPool.close()
   }
+}
 
-  async #send (
-    request: UpstreamRequest,
-    maxBytes: number,
-    timeoutMs: number,
-    signal: CancelSignal | undefined,
-    transport: Transport,
-    slot: RequestSlot | undefined
-  ): Promise<UpstreamResponse> {
-    // Reads the release before sending: an upgrade in between makes an entry look older, never newer.
-    const release = this.#release
-    const onCancel = (): void => {
-      if (signal !== undefined) receiver.cancel(signal.reason)
-    }
-    // A streamed body may take as long as its reader; it keeps the slot until its end.
-    const receiver = transport.send(request, maxBytes, slot, () => {
-      signal?.removeEventListener('abort', onCancel)
-    })
-    const clearTimer = onTimeout(timeoutMs, () => {
-      receiver.cancel(new DOMException('timed out', 'TimeoutError'))
-      // Treats silence as a lost connection: the node may have restarted on another chain.
-      this.#options.onConnectionLost?.()
-    })
-    signal?.addEventListener('abort', onCancel, { once: true })
-    if (signal?.aborted === true) onCancel()
-    try {
-      const { status, headers, body, rest, isOverBudget } = await receiver.received
-      // Rejects transfer codings other than chunked: their bytes are not the body (RFC 9112, section 7).
-      if (isTransferCoded(headers)) {
-        rest?.destroy()
-        throw new UpstreamFailure(this.name, 'invalid_response', undefined)
-      }
-      return {
-        status,
-        headers,
-        body,
-        rest,
-        isOverBudget,
-        isFramed: isFramed(headers),
-        stamped: this.#positionIn(headers),
-        release,
-        ignoresCacheControl: this.#options.ignoreCacheControl
-      }
-    } finally {
-      clearTimer()
-    }
-  }
+function isAborted (signal: CancelSignal | undefined): boolean {
+  return signal?.aborted === true
 }
 
 // Chunked is decoded by the HTTP client; we send no TE header, so no other coding is acceptable.

@@ -50,54 +50,23 @@ export class UpstreamFailure extends Error {
   }
 }
 
-/** Error of a fetch that got no usable response, but one or more impossible ones. */
-export class ImpossibleResponseError<I> extends Error {
-  /** Finding about the last impossible response. */
-  readonly inspection: I
-
-  constructor (inspection: I, cause: unknown) {
-    super('impossible response', { cause })
-    this.inspection = inspection
-  }
-}
-
-/** Returns the error of a fetch without a usable response; impossible responses explain it best. */
-export function chooseFetchError<I> (impossible: I | undefined, failure: unknown): unknown {
-  return impossible === undefined ? failure : new ImpossibleResponseError(impossible, failure)
-}
-
 /**
  * Reason why another upstream may do better. `lagging`: behind the served head. `partial`: may omit pruned history.
  * `impossible` responses are never passed on.
  */
 export type Flaw = 'impossible' | 'lagging' | 'pruned' | 'partial' | 'partial_lagging' | 'unhealthy' | 'backing_off'
 
-/** Result of inspecting a response; no flaw accepts it. Callers extend it with what they found. */
-export interface Inspection {
-  readonly flaw: Exclude<Flaw, 'unhealthy' | 'backing_off'> | undefined
-}
-
-/** Inspects a response before use. */
-export type InspectResponse<I extends Inspection = Inspection> = (response: UpstreamResponse) => I
-
-/** Response of one attempt; final where it has no flaw. A 429 is not inspected. */
-export interface InspectedResponse<I extends Inspection = Inspection> {
-  readonly response: UpstreamResponse
-  readonly flaw: Flaw | undefined
-  readonly inspection: I | undefined
-}
-
-/** Response that was accepted, or is the best of those with flaws. */
-export type FetchedResponse<I extends Inspection> = Pick<InspectedResponse<I>, 'response' | 'inspection'>
+/** Inspects a response before use, and returns its flaw; undefined accepts it. A 429 is not inspected. */
+export type InspectResponse = (response: UpstreamResponse) => Exclude<Flaw, 'unhealthy' | 'backing_off'> | undefined
 
 // Statuses that another upstream may answer better; a 4xx is final.
 const failoverStatuses = new Set([500, 502, 503, 504])
 
 /** Returns the flaw of a response, from its status and what an inspection found. */
-export function flawOf ({ status }: UpstreamResponse, inspection: Inspection | undefined): Flaw | undefined {
-  if (status === 429) return 'backing_off'
-  const flaw = inspection?.flaw
-  return failoverStatuses.has(status) && flaw !== 'impossible' && flaw !== 'pruned' ? 'unhealthy' : flaw
+export function flawOf (response: UpstreamResponse, inspect: InspectResponse | undefined): Flaw | undefined {
+  if (response.status === 429) return 'backing_off'
+  const flaw = inspect?.(response)
+  return failoverStatuses.has(response.status) && flaw !== 'impossible' && flaw !== 'pruned' ? 'unhealthy' : flaw
 }
 
 /** True when a reused connection died: it had carried responses before. */

@@ -1,36 +1,19 @@
-import { type Oldest } from '../api/position.js'
+import { compareBigInts, type Oldest } from '../api/position.js'
 import { reportsUpstreamFault, type UpstreamResponse } from '../api/upstream-response.js'
-import {
-  chooseBest,
-  discardBodies,
-  type FlawedResponse,
-  isMissingHistory,
-  isUpstreamFault,
-  longestHistoryIn,
-  mayDoBetter
-} from './best-response.js'
-import { type Hedger, resultOf } from './hedger.js'
+import { type Hedger } from './hedger.js'
 import {
   backgroundCandidates,
   type BackgroundRequirements,
-  type BackgroundResponse,
   mayHaveLongerHistory,
   mayHaveVersion,
   mayHedge,
+  mayStillHave,
   rankUpstreams,
   type UpstreamRequirements
 } from './ranking.js'
-import { type Upstream } from './upstream.js'
-import {
-  chooseFetchError,
-  isLocalFailure,
-  UpstreamFailure,
-  type FetchedResponse,
-  type InspectedResponse,
-  type Inspection,
-  type InspectResponse
-} from './upstream-failure.js'
-import { type AttemptBudget, type CancelSignal, newAttemptBudget, type UpstreamRequest } from './upstream-request.js'
+import { type Attempt, type Upstream } from './upstream.js'
+import { type Flaw, type InspectResponse, isLocalFailure, UpstreamFailure } from './upstream-failure.js'
+import { type CancelSignal, newAttemptBudget, type UpstreamRequest } from './upstream-request.js'
 
 /** Callbacks of an upstream pool. */
 export interface UpstreamPoolOptions {
@@ -40,13 +23,12 @@ export interface UpstreamPoolOptions {
   onAllQuarantined(): Promise<void>
 }
 
-type RunAttempt<I extends Inspection> = (
-  upstream: Upstream,
-  timeoutMs: number | undefined,
-  signal?: CancelSignal
-) => Promise<InspectedResponse<I>>
-
-type FlawedAttempt<I extends Inspection> = FlawedResponse & InspectedResponse<I>
+/** Response that another upstream may improve on. */
+export interface FlawedResponse {
+  readonly response: UpstreamResponse
+  readonly flaw: Flaw
+  readonly upstream: Upstream
+}
 
 /** Sends each request to the best-ranked upstream of the configuration, and fails over to the next. */
 export class UpstreamPool {
@@ -74,36 +56,55 @@ export class UpstreamPool {
 
   /**
    * Fetches from one upstream after another until a response has no flaw; else returns the best flawed response, or
-   * throws the failure.
+   * throws the failure. A request that may write goes to one upstream only; the signal ends the search for others.
    */
-  fetch<I extends Inspection> (
+  async fetch (
     request: UpstreamRequest,
     requirements: UpstreamRequirements,
-    inspect: InspectResponse<I>
-  ): Promise<FetchedResponse<I>> {
-    const hedger = this.#hedger
+    inspect: InspectResponse,
+    signal?: CancelSignal
+  ): Promise<UpstreamResponse> {
+    const hedger = request.isStreamed === true ? undefined : this.#hedger
     hedger?.earn()
-    return this.#fetchWithFailover(
-      requirements,
-      request.attempts,
-      (upstream, timeoutMs, signal) => upstream.fetch(request, inspect, timeoutMs, signal),
-      hedger
-    )
-  }
-
-  /**
-   * Streams the body instead of buffering it. Fails over only before the first byte, and only for idempotent requests.
-   */
-  async forward<I extends Inspection> (
-    request: UpstreamRequest,
-    requirements: UpstreamRequirements,
-    inspect: InspectResponse<I>,
-    signal: AbortSignal
-  ): Promise<FetchedResponse<I>> {
-    const runAttempt: RunAttempt<I> = (upstream, timeoutMs) => upstream.forward(request, inspect, signal, timeoutMs)
-    return request.isIdempotent
-      ? await this.#fetchWithFailover(requirements, request.attempts, runAttempt, undefined, signal)
-      : await this.#fetchOnce(requirements, runAttempt)
+    const attempts = request.isIdempotent ? request.attempts ?? newAttemptBudget() : { left: 1 }
+    if (this.#eligible.length === 0) await this.#options.onAllQuarantined()
+    const tried = new Set<Upstream>()
+    const flawed: FlawedResponse[] = []
+    const failures: unknown[] = []
+    // Ranks again before each attempt, since an attempt may have changed windows and health.
+    const remaining = (): Upstream[] =>
+      attempts.left <= 0
+        ? []
+        : rankUpstreams(this.#eligible, requirements).filter(candidate =>
+          !tried.has(candidate) && mayDoBetter(candidate, requirements, flawed)
+        )
+    for (;;) {
+      const [upstream, ...others] = remaining()
+      if (upstream === undefined || signal?.aborted === true) break
+      const startAttempt = async (one: Upstream, hedgeSignal = signal): Promise<Attempt> => {
+        tried.add(one)
+        attempts.left--
+        const isOneLeft = attempts.left > 0 && others.some(other => other !== one && isPromising(other, requirements))
+        return await one.fetch(request, inspect, isOneLeft ? one.client.timeoutMs / 2 : undefined, hedgeSignal)
+      }
+      const results = hedger === undefined || others.length === 0
+        ? [await startAttempt(upstream)]
+        : await hedger.run(
+          upstream,
+          () => remaining().find(other => hasCapacity(other) && mayHedge(other, upstream, requirements)),
+          startAttempt
+        )
+      this.#publishOldest()
+      for (const attempt of results) {
+        const { response, flaw } = attempt
+        if (response === undefined) failures.push(attempt.error)
+        else if (flaw === undefined) {
+          discardBodies(flawed)
+          return withSource(attempt, tried.size)
+        } else if (flaw !== 'impossible') flawed.push({ upstream: attempt.upstream, response, flaw })
+      }
+    }
+    return withSource(this.#chooseFlawed(flawed, requirements, failures), tried.size)
   }
 
   /**
@@ -114,13 +115,13 @@ export class UpstreamPool {
     request: UpstreamRequest,
     backgroundRequirements: BackgroundRequirements,
     inspect: InspectResponse
-  ): Promise<BackgroundResponse | undefined> {
+  ): Promise<Pick<FlawedResponse, 'upstream' | 'response'> | undefined> {
     const candidates = backgroundCandidates(this.#upstreams, backgroundRequirements)
     const upstream = candidates[this.#backgroundFetches++ % candidates.length]
-    const attempt = await upstream?.fetch(request, inspect).catch(() => undefined)
+    const attempt = await upstream?.fetch(request, inspect)
     this.#publishOldest()
-    if (upstream === undefined || attempt === undefined) return undefined
-    if (attempt.flaw === undefined) return { upstream: upstream.client.name, response: attempt.response }
+    if (attempt?.response === undefined) return undefined
+    if (attempt.flaw === undefined) return attempt
     attempt.response.rest?.destroy()
     return undefined
   }
@@ -167,7 +168,7 @@ export class UpstreamPool {
   /** True when a retry may help: one address may balance over several nodes, and one has had the version. */
   mayHaveReached (version: bigint): boolean {
     const [only, ...others] = this.#upstreams
-    return only !== undefined && others.length === 0 && version <= only.windowTracker.highestVersion
+    return only !== undefined && others.length === 0 && version <= only.highestVersion
   }
 
   /** True when an upstream of this name is up. */
@@ -192,86 +193,15 @@ export class UpstreamPool {
     return this.#upstreams.filter(({ quarantineReason }) => quarantineReason === undefined)
   }
 
-  async #fetchOnce<I extends Inspection> (
-    requirements: UpstreamRequirements,
-    runAttempt: RunAttempt<I>
-  ): Promise<FetchedResponse<I>> {
-    if (this.#eligible.length === 0) await this.#options.onAllQuarantined()
-    const [first] = rankUpstreams(this.#eligible, requirements)
-    const { attempt, error } = first === undefined
-      ? { attempt: undefined, error: new UpstreamFailure('every upstream', 'unreachable', undefined) }
-      : await resultOf(first, runAttempt(first, undefined))
-    this.#publishOldest()
-    if (first !== undefined && attempt !== undefined && attempt.flaw !== 'impossible') {
-      return withSource(attempt, first, 1)
-    }
-    throw chooseFetchError(attempt?.inspection, error)
-  }
-
-  async #fetchWithFailover<I extends Inspection> (
-    requirements: UpstreamRequirements,
-    attempts: AttemptBudget = newAttemptBudget(),
-    runAttempt: RunAttempt<I>,
-    hedger: Hedger | undefined,
-    signal?: AbortSignal
-  ): Promise<FetchedResponse<I>> {
-    if (this.#eligible.length === 0) await this.#options.onAllQuarantined()
-    const tried = new Set<Upstream>()
-    const flawed: Array<FlawedAttempt<I>> = []
-    const failures: unknown[] = []
-    let impossible: I | undefined
-    // Ranks again before each attempt, since an attempt may have changed windows and health.
-    const remaining = (): Upstream[] =>
-      attempts.left <= 0
-        ? []
-        : rankUpstreams(this.#eligible, requirements).filter(candidate =>
-          !tried.has(candidate) && mayDoBetter(candidate, requirements, flawed)
-        )
-    for (;;) {
-      const [upstream, ...others] = remaining()
-      if (upstream === undefined || signal?.aborted === true) break
-      const startAttempt = (one: Upstream, hedgeSignal?: CancelSignal): Promise<InspectedResponse<I>> => {
-        tried.add(one)
-        attempts.left--
-        return runAttempt(
-          one,
-          others.some(other => other !== one && isPromising(other, requirements))
-            ? one.client.timeoutMs / 2
-            : undefined,
-          hedgeSignal
-        )
-      }
-      const results = hedger === undefined || others.length === 0
-        ? [await resultOf(upstream, startAttempt(upstream))]
-        : await hedger.run(
-          upstream,
-          () => remaining().find(other => hasCapacity(other) && mayHedge(other, upstream, requirements)),
-          startAttempt
-        )
-      this.#publishOldest()
-      for (const { upstream: one, attempt, error } of results) {
-        if (attempt === undefined) failures.push(error)
-        else if (attempt.flaw === undefined) {
-          discardBodies(flawed)
-          return withSource(attempt, one, tried.size)
-        } else if (attempt.flaw === 'impossible') impossible = attempt.inspection
-        else flawed.push({ ...attempt, flaw: attempt.flaw, upstream: one })
-      }
-    }
-    const best = this.#chooseFlawed(flawed, requirements, failures, impossible)
-    return withSource(best, best.upstream, tried.size)
-  }
-
   /**
    * Passes on upstream faults only if every upstream got the request. Passes on "gone" only if none with longer history
    * was silent (law 11: "gone" is a fact, not a guess).
    */
-  #chooseFlawed<I extends Inspection> (
-    flawed: ReadonlyArray<FlawedAttempt<I>>,
+  #chooseFlawed (
+    flawed: readonly FlawedResponse[],
     requirements: UpstreamRequirements,
-    failures: readonly unknown[],
-    impossible: I | undefined
-  ): FlawedAttempt<I> {
+    failures: readonly unknown[]
+  ): FlawedResponse {
     const notSent = failures.find(isLocalFailure)
     const failure = notSent ?? failures.at(-1) ?? new UpstreamFailure('every upstream', 'unreachable', undefined)
     const best = chooseBest(
@@ -279,7 +209,7 @@ export class UpstreamPool {
       requirements
     )
     discardBodies(flawed.filter(each => each !== best))
-    if (best === undefined) throw chooseFetchError(impossible, failure)
+    if (best === undefined) throw failure
     const longest = isMissingHistory(best) ? longestHistoryIn(flawed) : undefined
     const hasReported = (upstream: Upstream): boolean =>
       flawed.some(each => each.upstream === upstream && (isMissingHistory(each) || each.flaw === 'lagging'))
@@ -295,8 +225,8 @@ export class UpstreamPool {
 
   #publishOldest (): void {
     let oldest: Oldest | undefined
-    for (const { isUp, windowTracker } of this.#upstreams) {
-      const stampedOldest = isUp ? windowTracker.stamped?.position.oldest : undefined
+    for (const { isUp, stamped } of this.#upstreams) {
+      const stampedOldest = isUp ? stamped?.position.oldest : undefined
       if (stampedOldest !== undefined && (oldest === undefined || stampedOldest.version < oldest.version)) {
         oldest = stampedOldest
       }
@@ -317,10 +247,80 @@ function hasCapacity ({ isUp, client: { limiter } }: Upstream): boolean {
 }
 
 /** Adds to a response who sent it, for the access log. */
-function withSource<I extends Inspection> (
-  { response, inspection }: FetchedResponse<I>,
-  { client }: Upstream,
+function withSource (
+  { response, upstream }: Pick<FlawedResponse, 'response' | 'upstream'>,
   attempts: number
-): FetchedResponse<I> {
-  return { response: { ...response, source: { upstream: client.name, attempts } }, inspection }
+): UpstreamResponse {
+  return Object.assign(response, { source: { upstream: upstream.client.name, attempts } })
+}
+
+/** True when the upstream may have pruned what was requested. */
+function isMissingHistory ({ flaw }: Pick<FlawedResponse, 'flaw'>): boolean {
+  return flaw === 'pruned' || flaw === 'partial' || flaw === 'partial_lagging'
+}
+
+/** True when the response reports the upstream's own trouble instead of answering the request. */
+function isUpstreamFault ({ flaw }: Pick<FlawedResponse, 'flaw'>): boolean {
+  return flaw === 'unhealthy' || flaw === 'backing_off'
+}
+
+/** Chooses the most informative response: a statement about the request beats one about the upstream's own state. */
+export function chooseBest (
+  flawed: readonly FlawedResponse[],
+  { events }: Pick<UpstreamRequirements, 'events'>
+): FlawedResponse | undefined {
+  // A lagging response beats a pruned one: it still has some of the history.
+  const lagging = flawed.find(({ flaw }) => flaw === 'lagging')
+  // For events from a number on, only the longest history decides that they are gone; else the fullest page wins.
+  const longest = longestHistoryIn(flawed)
+  const missingHistory = events !== 'last' && longest?.flaw === 'pruned' ? longest : fullestPageIn(flawed) ?? longest
+  if (
+    missingHistory !== undefined &&
+    (lagging === undefined ||
+      (missingHistory.flaw === 'partial' && lagging.response.body.length <= missingHistory.response.body.length))
+  ) return missingHistory
+  const others = flawed.filter(flawed => !isMissingHistory(flawed))
+  return others.sort((a, b) => statusRank(a.response) - statusRank(b.response) || byHead(a.response, b.response))[0]
+}
+
+/** Finds the response of the upstream with the longest history among those that miss some. */
+function longestHistoryIn (flawed: readonly FlawedResponse[]): FlawedResponse | undefined {
+  const oldestOf = ({ upstream: { window } }: FlawedResponse): bigint => window?.oldest ?? 0n
+  return flawed.filter(isMissingHistory).sort((a, b) =>
+    compareBigInts(oldestOf(a), oldestOf(b)) || byHead(a.response, b.response)
+  )[0]
+}
+
+/** Prefers the longest body, then the highest head. */
+function fullestPageIn (flawed: readonly FlawedResponse[]): FlawedResponse | undefined {
+  const pages = flawed.filter(({ flaw }) => flaw === 'partial' || flaw === 'partial_lagging')
+  return pages.sort((a, b) => b.response.body.length - a.response.body.length || byHead(a.response, b.response))[0]
+}
+
+function statusRank ({ status }: UpstreamResponse): number {
+  if (status < 400) return 0
+  if (status !== 429 && status < 500) return 1
+  return status === 429 ? 2 : 3
+}
+
+// Prefers the highest head, which is the least stale (law 5: a latest read is never older than its request).
+function byHead (a: UpstreamResponse, b: UpstreamResponse): number {
+  const [headA = -1n, headB = -1n] = [a, b].map(({ stamped }) => stamped?.position.head.version)
+  return compareBigInts(headB, headA)
+}
+
+/** Frees the upstream slots of responses that no client gets. */
+function discardBodies (flawed: ReadonlyArray<Pick<FlawedResponse, 'response'>>): void {
+  for (const { response } of flawed) response.rest?.destroy()
+}
+
+/** After a pruned or partial response, tries only upstreams that may have more history. */
+function mayDoBetter (
+  candidate: Upstream,
+  requirements: UpstreamRequirements,
+  flawed: readonly FlawedResponse[]
+): boolean {
+  return flawed.every(each =>
+    (each.flaw !== 'pruned' && each.flaw !== 'partial') || mayStillHave(candidate, requirements, each.upstream)
+  )
 }

@@ -38,6 +38,8 @@ export interface UpstreamRequest {
   readonly span?: Span | undefined
   /** Attempts that the client request may still cost, over all its fetches. */
   readonly attempts?: AttemptBudget | undefined
+  /** True to stream the body instead of buffering it; such a request is never hedged. */
+  readonly isStreamed?: boolean
   /** True for varve's own polls of the upstream's state and tail, which go before client requests. */
   readonly isProbe?: boolean
   /** Allows one retry after a dead connection (RFC 9110, section 9.2.2). */

@@ -9,9 +9,8 @@ import {
   type FailureReason,
   isInconclusive,
   UpstreamFailure,
+  type Flaw,
   flawOf,
-  type InspectedResponse,
-  type Inspection,
   type InspectResponse
 } from './upstream-failure.js'
 import { type CancelSignal, type UpstreamRequest } from './upstream-request.js'
@@ -49,12 +48,16 @@ const unreachableReasons = new Set<FailureReason>(['refused', 'unreachable', 'un
  */
 type Purpose = 'read' | 'other' | 'write' | 'probe'
 
+/** Attempt at an upstream: its response, final where it has no flaw, or the error that it ended with. */
+export type Attempt =
+  | { readonly upstream: Upstream, readonly response: UpstreamResponse, readonly flaw: Flaw | undefined }
+  | { readonly upstream: Upstream, readonly response: undefined, readonly flaw: undefined, readonly error: unknown }
+
 /** One configured upstream: connections, health, window of history, and the guard of its chain. */
 export class Upstream {
   readonly client: UpstreamClient
   readonly health: Health
-  readonly windowTracker: WindowTracker
-  readonly #ranking: RankingSettings
+  readonly settings: RankingSettings
   readonly #guard: ChainGuard
   readonly #now: () => number
   #isSilent = false
@@ -62,31 +65,23 @@ export class Upstream {
   #isRetrying = false
   // Last read that was sent before the circuit opened.
   #lastRead: UpstreamRequest | undefined
+  // Only responses of our chain are learned.
+  #stamped: ResponsePosition | undefined
+  #stampedAtMs = -Infinity
+  #window: VersionWindow | undefined
+  #highestVersion = -1n
 
-  constructor (client: UpstreamClient, guard: ChainGuard, now: () => number, ranking: RankingSettings) {
+  constructor (client: UpstreamClient, guard: ChainGuard, now: () => number, settings: RankingSettings) {
     this.client = client
-    this.#ranking = ranking
+    this.settings = settings
     this.#guard = guard
     this.#now = now
     this.health = new Health(now)
-    this.windowTracker = new WindowTracker(now)
-  }
-
-  get maxLagSeconds (): number {
-    return this.#ranking.maxLagSeconds
-  }
-
-  get priority (): number {
-    return this.#ranking.priority
-  }
-
-  get weight (): number {
-    return this.#ranking.weight
   }
 
   /** True while an operator keeps it out of service: it is polled, and gets no reads. */
   get isCordoned (): boolean {
-    return this.#ranking.isCordoned()
+    return this.settings.isCordoned()
   }
 
   /** The one state, from which everything that names or counts upstreams is derived. */
@@ -128,7 +123,22 @@ export class Upstream {
 
   /** First and last version that it has, as last stamped; undefined before the first stamp and while quarantined. */
   get window (): VersionWindow | undefined {
-    return this.#isQuarantined ? undefined : this.windowTracker.window
+    return this.#isQuarantined ? undefined : this.#window
+  }
+
+  /** Last stamped position; undefined before the first and after a chain reset. */
+  get stamped (): ResponsePosition | undefined {
+    return this.#stamped
+  }
+
+  /** Time since the last stamp. */
+  get stampAgeMs (): number {
+    return this.#now() - this.#stampedAtMs
+  }
+
+  /** Highest version ever stamped; several nodes behind one address may be behind it. */
+  get highestVersion (): bigint {
+    return this.#highestVersion
   }
 
   /** Says why it gets no data requests; undefined unless quarantined. */
@@ -141,34 +151,28 @@ export class Upstream {
     return this.#guard.quarantinedChainId
   }
 
-  /** Fetches a read, and remembers it for a retry once the circuit is open. */
-  fetch<I extends Inspection> (
+  /** Sends a request once and judges the response. Remembers a read for a retry once the circuit is open. */
+  async fetch (
     request: UpstreamRequest,
-    inspect: InspectResponse<I>,
+    inspect: InspectResponse,
     timeoutMs = this.client.timeoutMs,
     signal?: CancelSignal
-  ): Promise<InspectedResponse<I>> {
-    if (!this.health.isCircuitOpen) this.#lastRead = request
-    return this.#trace(
-      request,
-      signal?.isHedge === true,
-      () => this.#record(this.#use(this.client.fetch(request, timeoutMs, signal), timeoutMs, 'read'), inspect)
-    )
-  }
-
-  /** Fetches with the body streamed. */
-  forward<I extends Inspection> (
-    request: UpstreamRequest,
-    inspect: InspectResponse<I>,
-    signal: CancelSignal,
-    timeoutMs = this.client.timeoutMs
-  ): Promise<InspectedResponse<I>> {
-    const purpose = request.isIdempotent ? 'other' : 'write'
-    return this.#trace(
-      request,
-      false,
-      () => this.#record(this.#use(this.client.forward(request, signal, timeoutMs), timeoutMs, purpose), inspect)
-    )
+  ): Promise<Attempt> {
+    const { isStreamed, isIdempotent, span } = request
+    const purpose = isStreamed !== true ? 'read' : isIdempotent ? 'other' : 'write'
+    if (purpose === 'read' && !this.health.isCircuitOpen) this.#lastRead = request
+    const run = (): Promise<Attempt> =>
+      this.#record(this.#use(this.client.fetch(request, timeoutMs, signal), timeoutMs, purpose), inspect)
+    try {
+      if (span === undefined) return await run()
+      const name = signal?.isHedge === true ? 'hedge' : 'attempt'
+      return await span.child(name, { 'varve.upstream': this.client.name }, 'client').run(
+        run,
+        ({ response, flaw }) => ({ 'http.response.status_code': response?.status, 'varve.flaw': flaw })
+      )
+    } catch (error) {
+      return { upstream: this, response: undefined, flaw: undefined, error }
+    }
   }
 
   /**
@@ -201,7 +205,7 @@ export class Upstream {
 
   /** Verifies again as a routine check where one is due. */
   async reverifyIfDue (): Promise<void> {
-    await this.#guard.reverifyIfDue(this.windowTracker.stamped)
+    await this.#guard.reverifyIfDue(this.#stamped)
   }
 
   /** Forces a new verification before its next response is used. */
@@ -217,37 +221,25 @@ export class Upstream {
   /** Drops all it reported, which belongs to the previous chain. */
   resetChain (chainId: number | undefined): void {
     this.#guard.resetChain(chainId)
-    this.windowTracker.clear()
+    this.#stamped = undefined
+    this.#window = undefined
+    this.#highestVersion = -1n
   }
 
   get #isQuarantined (): boolean {
     return this.#guard.quarantineReason !== undefined
   }
 
-  /** Runs an attempt within a span of a traced request; others cost nothing. */
-  #trace<I extends Inspection> (
-    { span }: UpstreamRequest,
-    isHedge: boolean,
-    run: () => Promise<InspectedResponse<I>>
-  ): Promise<InspectedResponse<I>> {
-    if (span === undefined) return run()
-    return span.child(isHedge ? 'hedge' : 'attempt', { 'varve.upstream': this.client.name }, 'client').run(
-      run,
-      ({ response, flaw }) => ({ 'http.response.status_code': response.status, 'varve.flaw': flaw })
-    )
-  }
-
   /** Judges a response, and records its result in the health; a probe is not inspected. */
-  async #record<I extends Inspection> (
+  async #record (
     pending: Promise<UpstreamResponse>,
-    inspect: InspectResponse<I> | undefined
-  ): Promise<InspectedResponse<I>> {
+    inspect: InspectResponse | undefined
+  ): Promise<Extract<Attempt, { response: UpstreamResponse }>> {
     const { health } = this
-    health.recordStart()
+    health.inFlight++
     try {
       const response = await pending
-      const inspection = response.status === 429 ? undefined : inspect?.(response)
-      const flaw = flawOf(response, inspection)
+      const flaw = flawOf(response, inspect)
       switch (flaw) {
         case 'backing_off':
           this.#backOff(response)
@@ -267,14 +259,14 @@ export class Upstream {
           if (inspect === undefined) health.recordProbeSuccess()
           else health.recordSuccess()
       }
-      return { response, flaw, inspection }
+      return { upstream: this, response, flaw }
     } catch (error) {
       if (error instanceof UpstreamFailure && !isInconclusive(error)) {
         health.recordFailure(error.description, inspect === undefined || unreachableReasons.has(error.reason))
       }
       throw error
     } finally {
-      health.recordEnd()
+      health.inFlight--
     }
   }
 
@@ -351,77 +343,11 @@ export class Upstream {
 
   #learn (stamped: ResponsePosition): void {
     if (this.#isQuarantined) return
-    this.#isSilent = false
-    this.windowTracker.learn(stamped)
-  }
-}
-
-/** Tracks the window of history that an upstream stamps on its responses; only responses of our chain are learned. */
-export class WindowTracker {
-  readonly #now: () => number
-  #stamped: ResponsePosition | undefined
-  #window: VersionWindow | undefined
-  #highestVersion = -1n
-  #learnedAtMs = -Infinity
-
-  constructor (now: () => number) {
-    this.#now = now
-  }
-
-  /** Last stamped position; undefined before the first and after a chain reset. */
-  get stamped (): ResponsePosition | undefined {
-    return this.#stamped
-  }
-
-  /** First and last version that it has. */
-  get window (): VersionWindow | undefined {
-    return this.#window
-  }
-
-  /** Highest version ever stamped; several nodes behind one address may be behind it. */
-  get highestVersion (): bigint {
-    return this.#highestVersion
-  }
-
-  /** Time since the last stamp. */
-  get ageMs (): number {
-    return this.#now() - this.#learnedAtMs
-  }
-
-  learn (stamped: ResponsePosition): void {
     const { head, oldest } = stamped.position
+    this.#isSilent = false
     this.#stamped = stamped
-    this.#learnedAtMs = this.#now()
+    this.#stampedAtMs = this.#now()
     this.#window = { oldest: oldest.version, head: head.version }
     if (head.version > this.#highestVersion) this.#highestVersion = head.version
-  }
-
-  /** Drops everything learned, which belongs to the previous chain. */
-  clear (): void {
-    this.#stamped = undefined
-    this.#window = undefined
-    this.#highestVersion = -1n
-  }
-}
-
-/** Upstreams that an operator took out of service, by name; a reload keeps them, a restart does not. */
-export class Cordons {
-  readonly #names: Set<string>
-
-  constructor (names: readonly string[] = []) {
-    this.#names = new Set(names)
-  }
-
-  get names (): readonly string[] {
-    return [...this.#names]
-  }
-
-  has (name: string): boolean {
-    return this.#names.has(name)
-  }
-
-  set (name: string, isCordoned: boolean): void {
-    if (isCordoned) this.#names.add(name)
-    else this.#names.delete(name)
   }
 }

@@ -27,8 +27,8 @@ const up = {
   isUp: true,
   isCordoned: false,
   health: {},
-  windowTracker: { ageMs: 0 },
-  maxLagSeconds: 60
+  stampAgeMs: 0,
+  settings: { maxLagSeconds: 60 }
 }
 
 /** Lists the words of a process that is healthy but for a change. */

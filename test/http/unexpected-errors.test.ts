@@ -67,7 +67,7 @@ t.test('an error in any stage is a 500, a log line and a count, and the connecti
     ['memory is looked up', inProxy(({ memory }) => ({ memory: throwing(memory, 'get') })), modules],
     ['the response is stamped', inBuilder('respond'), modules],
     ['a forwarded response is stamped', inBuilder('respondForwarded'), spec],
-    ['a request is forwarded', inProxy(({ upstreamPool: at }) => ({ upstreamPool: throwing(at, 'forward') })), spec],
+    ['a request is forwarded', inProxy(({ upstreamPool: at }) => ({ upstreamPool: throwing(at, 'fetch') })), spec],
     ['a browser sends a preflight', whole => ({ ...whole, cors: throwing(whole.cors, 'preflight') }), modules, {
       method: 'OPTIONS',
       headers: { origin: 'http://a' }

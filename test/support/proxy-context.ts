@@ -76,7 +76,7 @@ export function contextAt (t: Test, url: string, clock = { ms: 0 }): { context: 
   })
   upstreamPool.replaceUpstreams([upstream], undefined)
   const onRelease = (release: string): void => {
-    client.setRelease(release)
+    client.release = release
     releases.record(release)
   }
   const poll = new HeadPoller({

@@ -9,13 +9,16 @@ import { type RequestListener } from 'node:http'
 
 /** Returns a healthy, verified upstream whose position has the given age. */
 function upstreamWith (ageMs: () => number): HeadPollOptions['upstream'] {
-  const windowTracker = {
-    get ageMs () {
+  return {
+    state: 'up',
+    isUp: true,
+    isVerified: true,
+    health: { isBackingOff: false },
+    get stampAgeMs () {
       return ageMs()
-    }
+    },
+    markSilent: () => {}
   }
-  const health = { isBackingOff: false }
-  return { state: 'up', isUp: true, isVerified: true, health, windowTracker, markSilent: () => {} }
 }
 
 /** Makes a poller of an upstream with an index; without `requests` no other endpoint has a position. */
@@ -39,7 +42,9 @@ async function polled (t: Test, index: RequestListener, requests?: string[]) {
     pollMs: 10,
     now: () => now.ms,
     onPolled: state => states.push(state),
-    onRelease: release => upstream.setRelease(release)
+    onRelease: release => {
+      upstream.release = release
+    }
   })
   t.teardown(async () => poll.stop())
   return { poll, states, tracker, upstream, now }

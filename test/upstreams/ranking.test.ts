@@ -1,6 +1,6 @@
 import t from 'tap'
 import { readPosition } from '../../src/api/position.js'
-import { chooseBest, type FlawedResponse } from '../../src/upstreams/best-response.js'
+import { chooseBest, type FlawedResponse } from '../../src/upstreams/upstream-pool.js'
 import { type Flaw } from '../../src/upstreams/upstream-failure.js'
 import { rankUpstreams } from '../../src/upstreams/ranking.js'
 import { type Upstream } from '../../src/upstreams/upstream.js'
@@ -21,8 +21,7 @@ function candidate (name: string, window: string, load = 0, weight = 1): Upstrea
     isVerified: true,
     isCordoned: false,
     isFull: false,
-    priority: 0,
-    weight
+    settings: { priority: 0, weight }
   } as unknown as Upstream
 }
 

@@ -36,7 +36,7 @@ function connectionTo (
 }
 
 function receptionOf (maxBufferedBytes: number, change: Partial<ResponseReceiverOptions> = {}): ResponseReceiver {
-  return new ResponseReceiver({ maxBufferedBytes, retry: () => false, onSent: () => {}, onDone: () => {}, ...change })
+  return new ResponseReceiver({ maxBufferedBytes, retry: () => false, onDone: () => {}, ...change })
 }
 
 const ten = Buffer.from('0123456789')
