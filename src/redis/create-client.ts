@@ -42,21 +42,9 @@ const socketTimeoutMs = 1000
  * help), and reconnects by itself.
  */
 export function createClient (options: RedisConnectionOptions): RedisClient {
-  const { url, cluster, sentinel } = options
-  if (cluster.length > 0) return new Cluster([...cluster], clusterOptionsOf(options))
-  if (url !== null) {
-    return new Redis(urlWithCredentials(url, options), {
-      ...clientOptionsOf(options),
-      retryStrategy: retryDelayMs,
-      enableOfflineQueue: false
-    })
-  }
-  return new Redis({
-    ...clientOptionsOf(options),
-    retryStrategy: retryDelayMs,
-    enableOfflineQueue: false,
-    ...sentinelOptionsOf(options, sentinel)
-  })
+  return options.cluster.length > 0
+    ? new Cluster([...options.cluster], clusterOptionsOf(options))
+    : createServerClient(options, retryDelayMs)
 }
 
 /**
@@ -64,9 +52,17 @@ export function createClient (options: RedisConnectionOptions): RedisClient {
  * the next.
  */
 export function createSubscriberClient (options: RedisConnectionOptions, attempt: number): Redis {
-  const { url, cluster, sentinel } = options
-  const clientOptions = { ...clientOptionsOf(options), enableOfflineQueue: false, retryStrategy: () => null }
-  const host = cluster[attempt % Math.max(1, cluster.length)]
+  const { cluster } = options
+  return createServerClient(options, () => null, cluster[attempt % Math.max(1, cluster.length)])
+}
+
+function createServerClient (
+  options: RedisConnectionOptions,
+  retryStrategy: (times: number) => number | null,
+  host?: RedisHost
+): Redis {
+  const { url, sentinel } = options
+  const clientOptions = { ...clientOptionsOf(options), enableOfflineQueue: false, retryStrategy }
   if (host !== undefined) return new Redis({ ...clientOptions, ...host })
   return url === null
     ? new Redis({ ...clientOptions, ...sentinelOptionsOf(options, sentinel) })

@@ -1,4 +1,4 @@
-import { Cluster, type Redis } from 'ioredis'
+import { Cluster } from 'ioredis'
 import { type RedisLink } from './link.js'
 import { withTimeout } from '../with-timeout.js'
 import { createClient, type RedisClient, type RedisConnectionOptions } from './create-client.js'
@@ -30,12 +30,8 @@ export class RedisSettingsCheck {
 
   /** Reads the settings of every master. */
   async check (): Promise<void> {
-    const infos = await this.#link.run(
-      'probe',
-      async client => await Promise.all(mastersOf(client).map(async server => await server.info('memory'))),
-      checkTimeoutMs
-    )
-    this.#warnings = [...new Set(infos.flatMap(warningsIn))]
+    const infos = await this.#link.run('probe', async client => await infosOf(client, 'memory'), checkTimeoutMs)
+    this.#warnings = warningsIn(infos)
   }
 }
 
@@ -52,9 +48,7 @@ const inspectTimeoutMs = 5000
 export async function inspectRedis (options: RedisConnectionOptions): Promise<RedisFacts> {
   const client = createClient(options)
   const failed = new Promise<never>((_resolve, reject) => client.on('error', reject))
-  const inspected = client.connect().then(async () =>
-    await Promise.all(mastersOf(client).map(async server => await server.info()))
-  )
+  const inspected = client.connect().then(async () => await infosOf(client))
   // The slower of the two may fail as well, after the result is known.
   inspected.catch(() => {})
   failed.catch(() => {})
@@ -64,7 +58,7 @@ export async function inspectRedis (options: RedisConnectionOptions): Promise<Re
     return {
       version: unique(infos, 'redis_version'),
       policy: unique(infos, 'maxmemory_policy'),
-      warnings: [...new Set(infos.flatMap(warningsIn))]
+      warnings: warningsIn(infos)
     }
   } finally {
     client.disconnect()
@@ -80,18 +74,20 @@ function valueIn (info: string, name: string): string | undefined {
   return new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(info)?.[1]
 }
 
-/** Lists the servers that take writes; each has its own settings. */
-function mastersOf (client: RedisClient): readonly Redis[] {
-  return client instanceof Cluster ? client.nodes('master') : [client]
+/** Reads the information of each server that takes writes; each has its own settings. */
+async function infosOf (client: RedisClient, ...sections: ['memory'] | []): Promise<string[]> {
+  const masters = client instanceof Cluster ? client.nodes('master') : [client]
+  return await Promise.all(masters.map(async server => await server.info(...sections)))
 }
 
 /** Hosted servers may hide settings; an absent one is no warning. */
-function warningsIn (info: string): string[] {
+function warningsIn (infos: readonly string[]): string[] {
+  const isSet = (name: string, value: string): boolean => infos.some(info => valueIn(info, name) === value)
   return [
-    ...(valueIn(info, 'maxmemory') === '0'
+    ...(isSet('maxmemory', '0')
       ? ['Redis has no maxmemory: set it, or Redis grows until its machine is out of memory']
       : []),
-    ...(valueIn(info, 'maxmemory_policy') === 'noeviction'
+    ...(isSet('maxmemory_policy', 'noeviction')
       ? ['Redis has maxmemory-policy noeviction: a full Redis rejects writes; set allkeys-lru']
       : [])
   ]
