@@ -24,7 +24,6 @@ import { LocalInvalidator } from '../proxy/local-invalidator.js'
 import { isShareable } from '../proxy/outcomes.js'
 import { type ProxyContext } from '../proxy/proxy-context.js'
 import { PrunedErrorBuilder } from '../api/pruned-error-builder.js'
-import { FailedRefreshes } from '../proxy/failed-refreshes.js'
 import { Spaces } from '../chain/spaces.js'
 import { referenceOf, ChainVerifier } from '../chain/chain-verifier.js'
 import { Certificate } from '../http/certificate.js'
@@ -211,7 +210,7 @@ export function buildComponents (
       if (tracker.space === undefined) await polled
     },
     prunedErrorBuilder: new PrunedErrorBuilder(),
-    failedRefreshes: new FailedRefreshes(now),
+    failedRefreshes: new WeakMap(),
     metrics,
     settings: proxySettingsOf(config)
   }

@@ -223,7 +223,7 @@ export async function buildProxyServer (
       clients.setLimit(maxConnectionsFor(next))
       loadShedder.setLateMs(next.limits.loopLagMs)
       // Counts what the memory tier has now: another size takes effect at a start.
-      inFlight.setMaxBytes(inFlightMbOf({ ...next, cache: config.cache, workers: 1 }) * bytesPerMb)
+      inFlight.maxBytes = inFlightMbOf({ ...next, cache: config.cache, workers: 1 }) * bytesPerMb
       current.replace(next)
       masker.addSecretsOf(next)
     },

@@ -1,6 +1,6 @@
 import { type Entry, computeEtag } from '../cache/entry.js'
 import { findCorruptCoding } from '../cache/compressor.js'
-import { contentTypeOf, reportsPruned, type UpstreamResponse } from '../api/upstream-response.js'
+import { contentTypeOf, type UpstreamResponse } from '../api/upstream-response.js'
 import { type Coding } from '../api/accept-encoding.js'
 import { type Position } from '../api/position.js'
 import { differenceOf, type ResponseDifference } from '../api/response-difference.js'
@@ -14,25 +14,24 @@ import { lookUpInMemory } from './look-up.js'
 import { type PinnedRead } from './pinned-read.js'
 import { lowestVersionOf } from './pruned-reads.js'
 
-/** Fetches a share of hits again and compares them byte for byte with the upstream; no response waits for it. */
-export function auditHit (context: ProxyContext, read: Read, entry: Entry): void {
-  if (context.auditSampler.shouldAudit(context.settings.auditShare)) startAudit(context, read, entry)
-}
-
-/** Fetches a share of hits at the followed head again at its version; a difference also stops following. */
-export function auditFollowedHit (context: ProxyContext, read: Read, entry: Entry, followedAt: Position): void {
-  if (!context.auditSampler.shouldAudit(context.settings.followedAuditShare, 'followed')) return
-  startAudit(context, read, entry, followedAt)
+/**
+ * Fetches a share of hits again and compares them byte for byte with the upstream; no response waits for it. A hit at
+ * the followed head is fetched at its version; a difference also stops following.
+ */
+export function auditHit (context: ProxyContext, read: Read, entry: Entry, followedAt?: Position): void {
+  if (isDue(context, followedAt !== undefined)) startAudit(context, read, entry, followedAt)
 }
 
 /** Audits a hit that was served from a memo, and looks its entry up first. */
 export function auditRepeatedHit (context: ProxyContext, pinned: PinnedRead, isFollowed = false): void {
-  const { auditSampler, settings: { auditShare, followedAuditShare } } = context
-  const isDue = isFollowed
-    ? auditSampler.shouldAudit(followedAuditShare, 'followed')
-    : auditSampler.shouldAudit(auditShare)
-  const cached = isDue ? lookUpInMemory(context, pinned) : undefined
+  const cached = isDue(context, isFollowed) ? lookUpInMemory(context, pinned) : undefined
   if (cached !== undefined) startAudit(context, pinned.read, cached.entry, cached.followedAt)
+}
+
+function isDue ({ auditSampler, settings }: ProxyContext, isFollowed: boolean): boolean {
+  return isFollowed
+    ? auditSampler.shouldAudit(settings.followedAuditShare, 'followed')
+    : auditSampler.shouldAudit(settings.auditShare)
 }
 
 function startAudit (context: ProxyContext, read: Read, entry: Entry, followedAt?: Position): void {
@@ -71,33 +70,29 @@ async function compareWithUpstream (context: ProxyContext, audited: AuditedHit, 
   const { space } = context.tracker
   const version = lowestVersionOf(read, entry)
   if (space === undefined || version === undefined) return 'unavailable'
-  const background = await context.upstreamPool.fetchInBackground(
-    upstreamRequestOf(read, undefined),
-    {
-      version,
-      release: entry.release,
-      // Any upstream may check what no release renders; an entry of unknown release counts as current.
-      allowsOtherReleases: !isRenderedByRelease(read, entry.status) || entry.release === undefined
-    },
-    response =>
-      impossibleReason(read, response) !== undefined ? 'impossible' : reportsPruned(response) ? 'pruned' : undefined
-  )
-  background?.response.rest?.destroy()
+  const response = await context.upstreamPool.fetchInBackground(upstreamRequestOf(read, undefined), {
+    version,
+    release: entry.release,
+    // Any upstream may check what no release renders; an entry of unknown release counts as current.
+    allowsOtherReleases: !isRenderedByRelease(read, entry.status) || entry.release === undefined
+  })
+  response?.rest?.destroy()
   if (
-    background === undefined || !context.tracker.isCurrent(space) ||
-    judge(read, background.response, context.settings).lifetime === undefined
+    response === undefined || !context.tracker.isCurrent(space) || impossibleReason(read, response) !== undefined ||
+    judge(read, response, context.settings).lifetime === undefined
   ) {
     return 'unavailable'
   }
-  const difference = await findDifference(context, read, entry, background.response)
+  const { upstream } = response.source
+  const difference = await findDifference(context, read, entry, response)
   if (difference === undefined) return 'equal'
   const { part, cause } = difference
   const result = cause === undefined ? 'different' : 'rendering'
   if (result === 'different' && part === 'body' && isRenderedByRelease(read, entry.status) && !isRetry) {
     // Polls twice, as the upstream may have been upgraded after the first poll began (law 8: rendering can change,
     // history cannot).
-    await context.auditSampler.refreshUpstreamStatus(background.upstream.client.name)
-    await context.auditSampler.refreshUpstreamStatus(background.upstream.client.name)
+    await context.auditSampler.refreshUpstreamStatus(upstream)
+    await context.auditSampler.refreshUpstreamStatus(upstream)
     return await compareWithUpstream(context, audited, true)
   }
   // An entry that was purged or replaced meanwhile must not be invalidated again.
@@ -114,9 +109,9 @@ async function compareWithUpstream (context: ProxyContext, audited: AuditedHit, 
     space,
     part,
     cause,
-    upstream: background.upstream.client.name,
+    upstream,
     cached: entry.body,
-    fetched: background.response.body
+    fetched: response.body
   })
   return result
 }

@@ -1,6 +1,5 @@
 import { type Entry, type EntryParts, makeEntry } from '../cache/entry.js'
 import { type StoredEntry } from '../cache/entry-codec.js'
-import { type ResponsePosition } from '../api/position.js'
 import { type UpstreamResponse, contentTypeOf } from '../api/upstream-response.js'
 import { judge, type JudgedResponse, type Lifetime, type NotStoredReason } from '../api/store-verdict.js'
 import { atVersion, intervalKeyOf } from '../api/read.js'
@@ -8,7 +7,7 @@ import { type FetchedJudged } from './fetch.js'
 import { stateValidityOf } from './followed-reads.js'
 import { microCachePartsOf } from './micro-cache.js'
 import { type FetchResult } from './outcomes.js'
-import { makeCursorAndGasHeaders, type CursorAndGas, readCursorAndGas } from './cursor-and-gas-headers.js'
+import { makeCursorAndGasHeaders, readCursorAndGas } from './cursor-and-gas-headers.js'
 import { pinTo, type PinnedRead } from './pinned-read.js'
 import { type ProxyContext } from './proxy-context.js'
 
@@ -43,9 +42,12 @@ export function commitFetched (
     const result = commitJudged(context, pinned, judged, parts, pinned, invalidationCount)
     // The next latest read is served at another head, which no other process shares.
     const isShared = pinned.followedAt === undefined && context.lowerTiers.length > 0
-    if (isShared && result.entry !== undefined && stamped !== undefined) {
-      storeInLowerTiers(context, { ...result.entry, ...values, stamped }, verdict.lifetime?.ttlMs)
-    }
+    if (!isShared || result.entry === undefined || stamped === undefined) return result
+    const { dependencies, validity } = result.entry
+    // The interval of state grows in memory alone.
+    const own = dependencies === undefined ? validity : undefined
+    const stored: StoredEntry = { ...result.entry, ...values, validity: own, stamped }
+    for (const tier of context.lowerTiers) tier.put({ stored, ttlMs: verdict.lifetime?.ttlMs })
     return result
   }
   const microCached = isStale ? undefined : microCachePartsOf(context, pinned, response, atMs)
@@ -96,31 +98,6 @@ function commitJudged (
   return reason === undefined
     ? { response, entry, notStored: undefined }
     : countNotStored(context, pinned, response, reason)
-}
-
-/** Stores an entry in the lower tiers too. */
-function storeInLowerTiers (
-  context: ProxyContext,
-  entry: Entry & CursorAndGas & { readonly stamped: ResponsePosition },
-  ttlMs: number | undefined
-): void {
-  const { key, status, contentType, body, etag, release, lowestVersion, dependencies, stamped, cursor, gasUsed } = entry
-  // The interval of state grows in memory alone.
-  const validity = dependencies === undefined ? entry.validity : undefined
-  const stored: StoredEntry = {
-    key,
-    status,
-    contentType,
-    body,
-    etag,
-    release,
-    lowestVersion,
-    validity,
-    stamped,
-    cursor,
-    gasUsed
-  }
-  for (const tier of context.lowerTiers) tier.put({ stored, ttlMs })
 }
 
 /** Returns key and interval of an entry: a block under its height, others under their read. */

@@ -4,7 +4,9 @@ import { headerNamesOf, headerSuffix, type Position, positionHeaders, ownHeaderF
 import { type EncryptionKey, type Tracker } from '../chain/tracker.js'
 import { emittedFamiliesOf } from './cursor-and-gas-headers.js'
 import { type ProxySettings } from './proxy-context.js'
-import { varyOfReads } from './vary-header.js'
+
+/** Vary of every known read: an endpoint has two media types and several codings. */
+const varyOfReads = 'Accept, Accept-Encoding'
 
 /** Headers that several responses share, flat and as HTTP/1 text. */
 export interface CommonHeaders {
@@ -83,4 +85,16 @@ export class CommonHeaderCache {
     this.#cached.length = 0
     return this.#headerNames
   }
+}
+
+/** Merges Vary names and, when CORS headers depend on it, Origin; undefined when nothing varies. */
+export function varyOf (names: string | undefined, variesByOrigin: boolean): string | undefined {
+  const byName = new Map<string, string>()
+  for (const item of [...names?.split(',') ?? [], ...(variesByOrigin ? ['Origin'] : [])]) {
+    const name = item.trim()
+    if (name !== '' && !byName.has(name.toLowerCase())) byName.set(name.toLowerCase(), name)
+  }
+  // `*` covers every name and must be the only one (RFC 9110, section 12.5.5).
+  if (byName.has('*')) return '*'
+  return byName.size === 0 ? undefined : [...byName.values()].join(', ')
 }

@@ -20,13 +20,10 @@ export function learnLastEvent (context: ProxyContext, { read, space }: PinnedRe
   context.lastKnownEvents.record(path, end, readAt, read.page === undefined)
 }
 
-/** Place where events may lack history that another upstream has: before the page, or in it. */
-export type MissingHistory = 'pruned' | 'partial'
-
-/** Verdict on events, and how they may lack history. */
-export interface JudgedEvents {
+/** Verdict on events, and how they may lack history that another upstream has: before the page, or in it. */
+interface JudgedEvents {
   readonly verdict: StoreVerdict
-  readonly missing: MissingHistory | undefined
+  readonly missing: 'pruned' | 'partial' | undefined
 }
 
 /**

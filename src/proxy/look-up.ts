@@ -10,6 +10,9 @@ import { type PinnedRead } from './pinned-read.js'
 import { type ProxyContext } from './proxy-context.js'
 import { mayServePruned, prunedDistance } from './pruned-reads.js'
 
+// Makes repeated failures of a refresh almost free: not every hit on a retired rendering fetches again.
+const refreshBackoffMs = 10_000
+
 /** Looks a read up in memory, then history in the tiers below. */
 export async function lookUp (context: ProxyContext, pinned: PinnedRead): Promise<CachedEntry | undefined> {
   const span = pinned.client.span?.child('look up in memory')
@@ -97,15 +100,8 @@ async function lookUpInTier (
 }
 
 function entryFromFound (context: ProxyContext, { stored, ttlMs }: FoundEntry): Entry {
-  const { key, status, contentType, body, release, lowestVersion, validity } = stored
   return makeEntry({
-    key,
-    status,
-    contentType,
-    body,
-    release,
-    lowestVersion,
-    validity,
+    ...stored,
     cursorAndGasHeaders: makeCursorAndGasHeaders(stored, context.settings.emit, context.tracker.family),
     expiresAtMs: context.now() + ttlMs
   })
@@ -128,8 +124,8 @@ export function servableEntry (
 }
 
 /** Returns true if no live upstream runs the release of a rendering (law 8: rendering can change, history cannot). */
-function isRetired ({ releases, failedRefreshes }: ProxyContext, read: Read, entry: Entry): boolean {
+function isRetired ({ releases, failedRefreshes, now }: ProxyContext, read: Read, entry: Entry): boolean {
   return isRenderedByRelease(read, entry.status) && entry.release !== undefined &&
     releases.isRetiredRelease(entry.release) &&
-    !failedRefreshes.isBackingOff(entry)
+    now() - (failedRefreshes.get(entry.body) ?? -Infinity) >= refreshBackoffMs
 }

@@ -58,17 +58,11 @@ export interface CachedEntry {
   readonly followedAt?: Position | undefined
 }
 
-/** Entry that coalesced reads may share, with the key of the request text that it may quote. */
-export type CoalescedEntry = CachedEntry & { readonly textKey: string }
-
-/** Fetch that coalesced reads may share, with the key of the request text that the response may quote. */
-export type CoalescedFetch = FetchResult & { readonly textKey: string }
-
-/** Result that one of several coalesced reads loaded for all of them: from memory, or from an upstream. */
-export type Loaded = CoalescedEntry | CoalescedFetch
+/** Result that one of several coalesced reads loaded for all of them, with the request text that it may quote. */
+export type Loaded = (CachedEntry | FetchResult) & { readonly textKey: string }
 
 /** Outcome of a read that got a response. */
-export type Outcome = Hit | FetchOutcome | ForwardOutcome
+export type Outcome = Hit | FetchOutcome
 
 /** Served from the cache. */
 export interface Hit extends Pick<CachedEntry, 'tier' | 'entry' | 'kind' | 'followedAt'> {
@@ -76,31 +70,18 @@ export interface Hit extends Pick<CachedEntry, 'tier' | 'entry' | 'kind' | 'foll
   readonly position: Position | undefined
 }
 
-/** Served by an upstream after a cache look-up. */
+/** Served by an upstream: after a cache look-up, or `forwarded` because no cached response applies. */
 export interface FetchOutcome {
-  readonly name: 'miss' | 'collapsed'
+  readonly name: 'miss' | 'collapsed' | 'forwarded'
   readonly fetched: FetchResult
   readonly position: Position | undefined
   readonly followedAt?: Position | undefined
 }
 
-/** Served by an upstream because no cached response applies. */
-export interface ForwardOutcome {
-  readonly name: 'forwarded'
-  readonly fetched: FetchResult
-  readonly position: Position | undefined
-}
-
 /** Returns the name for counting an outcome. */
 export function outcomeNameOf (outcome: Outcome): OutcomeName {
-  switch (outcome.name) {
-    case 'hit':
-      return outcome.kind === 'followed' ? followedHitName : hitNames[outcome.tier]
-    case 'miss':
-    case 'collapsed':
-    case 'forwarded':
-      return outcome.name
-  }
+  if (outcome.name !== 'hit') return outcome.name
+  return outcome.kind === 'followed' ? followedHitName : hitNames[outcome.tier]
 }
 
 /** Reports that coalesced callers may share what one of them loaded; a streamed body has one reader. */
@@ -134,28 +115,9 @@ export const bypassStatus = 'varve; fwd=bypass'
 
 /** Names the outcome of an error response that varve makes. */
 export function outcomeOfErrorStatus (status: ErrorResponseStatus): OwnOutcomeName {
-  switch (status) {
-    case 410:
-      return 'gone'
-    case 429:
-      return 'limited'
-    case 500:
-    case 503:
-      return 'unavailable'
-    case 400:
-    case 401:
-    case 403:
-    case 404:
-    case 405:
-    case 408:
-      return 'rejected'
-    case 413:
-    case 414:
-    case 415:
-    case 417:
-    case 431:
-      return 'rejected'
-  }
+  if (status === 410) return 'gone'
+  if (status === 429) return 'limited'
+  return status >= 500 ? 'unavailable' : 'rejected'
 }
 
 /** Prints the Cache-Status of a response that varve makes itself. */

@@ -2,7 +2,6 @@ import { type Compressor } from '../cache/compressor.js'
 import { type MemoryTier } from '../cache/memory-tier.js'
 import { type LowerTier } from '../cache/tier.js'
 import { type FreshCoalescer, type Coalescer } from '../cache/coalescer.js'
-import { type LastKnownEvents } from './last-known-events.js'
 import { type VersionWaitResult, type VersionWaits } from '../chain/version-waits.js'
 import { type UpstreamSoftwareReleases } from '../upstreams/upstream-software-releases.js'
 import { type LowestRecentRequest } from './lowest-recent-request.js'
@@ -12,12 +11,12 @@ import { type UpstreamPool } from '../upstreams/upstream-pool.js'
 import { type EndpointName } from '../api/endpoints.js'
 import { type NotStoredReason } from '../api/store-verdict.js'
 import { type AuditSampler, type AuditResult } from './audit-sampler.js'
+import { type LastKnownEvents } from './last-known-events.js'
 import { type LocalInvalidator } from './local-invalidator.js'
 import { type CachedEntry, type Loaded } from './outcomes.js'
 import { type PrunedErrorBuilder } from '../api/pruned-error-builder.js'
 import { type FollowComparer } from '../follow/follow-comparer.js'
 import { type Follower } from '../follow/follower.js'
-import { type FailedRefreshes } from './failed-refreshes.js'
 
 /** Counters of the proxy, for metrics. */
 export interface ProxyMetrics {
@@ -90,7 +89,8 @@ export interface ProxyContext {
   /** Resolves the chain and position from an upstream, or from Redis if no upstream responds in time. */
   readonly resolveChain: () => Promise<void>
   readonly prunedErrorBuilder: PrunedErrorBuilder
-  readonly failedRefreshes: FailedRefreshes
+  /** Times at which refreshes failed, by body: a new compressed form replaces an entry, but not its body. */
+  readonly failedRefreshes: WeakMap<Buffer, number>
   readonly metrics: ProxyMetrics
   readonly settings: ProxySettings
 }

@@ -6,7 +6,7 @@ import { readAcceptEncoding } from '../api/accept-encoding.js'
 import { classOf, dependsOnRelease, type Read } from '../api/read.js'
 import { type ErrorResponse } from '../api/error-response.js'
 import { isVersionNotFoundError } from '../api/min-version.js'
-import { CommonHeaderCache } from './common-header-cache.js'
+import { CommonHeaderCache, varyOf } from './common-header-cache.js'
 import { type Outcome, cacheStatusOf, outcomeOfErrorStatus, ownCacheStatusOf, bypassStatus } from './outcomes.js'
 import {
   emittedFamiliesOf,
@@ -17,7 +17,6 @@ import {
 } from './cursor-and-gas-headers.js'
 import { type ProxyContext } from './proxy-context.js'
 import { archivalEndpointHeaders } from '../api/pruned-error-builder.js'
-import { varyOf } from './vary-header.js'
 
 /** Response ready to be written; its headers are a flat list, which Node.js writes fastest. */
 export interface ClientResponse {

@@ -4,7 +4,7 @@ import { coalescingKeyOf, type Read } from '../api/read.js'
 import { type Coalesced } from '../cache/coalescer.js'
 import { type Follower } from '../follow/follower.js'
 import { withTimeout } from '../with-timeout.js'
-import { auditFollowedHit, auditHit } from './audit.js'
+import { auditHit } from './audit.js'
 import { commitFetched } from './commit.js'
 import { learnLastEvent } from './event-history.js'
 import { discardBody, fetchJudged, isLaggingError } from './fetch.js'
@@ -12,8 +12,6 @@ import { atFollowedHead, followedHeadFor, observeLatest } from './followed-reads
 import { servableEntry, lookUp, lookUpBelowMemory, lookUpInMemory } from './look-up.js'
 import {
   type CachedEntry,
-  type CoalescedEntry,
-  type CoalescedFetch,
   type FetchOutcome,
   type FetchResult,
   type Hit,
@@ -128,7 +126,7 @@ function serveHit (context: ProxyContext, pinned: PinnedRead, cached: CachedEntr
   const followedAt = cached.followedAt ?? pinned.followedAt?.position
   if (followedAt !== undefined) {
     context.follower?.recordSaved()
-    auditFollowedHit(context, read, entry, followedAt)
+    auditHit(context, read, entry, followedAt)
     return { name: 'hit', tier, entry, kind: 'followed', position: followedAt, followedAt }
   }
   auditHit(context, read, entry)
@@ -185,7 +183,7 @@ async function load (context: ProxyContext, pinned: PinnedRead): Promise<Loaded>
 }
 
 /** Fetches from an upstream, judges the response, learns from it, and stores what may be stored. */
-async function fetchAndCommit (context: ProxyContext, pinned: PinnedRead): Promise<CoalescedFetch> {
+async function fetchAndCommit (context: ProxyContext, pinned: PinnedRead): Promise<FetchResult & Loaded> {
   const start = { atMs: context.now(), invalidationCount: context.invalidator.count }
   const judged = await fetchJudged(context, pinned)
   learnLastEvent(context, pinned, judged.response)
@@ -254,7 +252,7 @@ async function refreshRendering (
   loading.then(late => {
     if (late?.name === 'miss') late.fetched.response.rest?.destroy()
   }, () => {})
-  context.failedRefreshes.record(cached.entry)
+  context.failedRefreshes.set(cached.entry.body, context.now())
   return undefined
 }
 
@@ -270,6 +268,6 @@ async function loadRefreshed (
   return outcomeOf(context, pinned, await context.historyCoalescer.run(key, () => load(context, pinned)))
 }
 
-function isCachedEntry (loaded: Loaded): loaded is CoalescedEntry {
+function isCachedEntry (loaded: Loaded): loaded is CachedEntry & Loaded {
   return 'tier' in loaded
 }

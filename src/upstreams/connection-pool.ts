@@ -1,7 +1,7 @@
 import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { createSecureContext, rootCertificates, type SecureContext } from 'node:tls'
-import { type Dispatcher, EnvHttpProxyAgent, errors, Pool } from 'undici'
+import { buildConnector, type Dispatcher, EnvHttpProxyAgent, errors, Pool } from 'undici'
 import { type RequestSlot } from './upstream-limiter.js'
 import { DnsMonitor, type DnsMonitorOptions } from './dns.js'
 import { type InFlightBytes } from './in-flight-bytes.js'
@@ -13,7 +13,7 @@ import { ResponseReceiver } from './response-receiver.js'
 const headersGraceMs = 1000
 
 /** Connection settings of one upstream. */
-export interface UpstreamConnectionOptions extends Omit<DnsMonitorOptions, 'hostname'> {
+export interface UpstreamConnectionOptions extends Omit<DnsMonitorOptions, 'hostname' | 'onMoved'> {
   /** May carry a path prefix before /v1. */
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
@@ -32,60 +32,72 @@ export interface UpstreamConnectionOptions extends Omit<DnsMonitorOptions, 'host
   readonly onConnectionLost?: () => void
 }
 
-type Connect = NonNullable<Pool.Options['connect']>
-
 /** Connections to one upstream, and the headers configured for it. */
 export class ConnectionPool {
-  readonly #dispatcher: Dispatcher
+  readonly #options: UpstreamConnectionOptions
   readonly #origin: string
-  readonly #dnsMonitor: DnsMonitor
-  readonly #inFlight: InFlightBytes | undefined
   readonly #prefix: string
   readonly #headers: Readonly<Record<string, string>>
-  #closed: Promise<void> | undefined
+  readonly #dnsMonitor: DnsMonitor
+  readonly #tls: buildConnector.BuildOptions
+  #dispatcher: Dispatcher
+  // Ends once its requests in flight have.
+  #left: Dispatcher | undefined
+  #closed: Promise<unknown> | undefined
 
   constructor (options: UpstreamConnectionOptions) {
-    const { url, headers, timeoutMs, proxy = false } = options
+    const { url, headers, timeoutMs } = options
     const { origin, hostname, pathname } = new URL(url)
+    this.#options = options
     this.#origin = origin
     this.#prefix = pathname.replace(/\/+$/, '')
     // Lower case, so that a configured header replaces ours whatever its case.
     this.#headers = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]))
-    this.#dnsMonitor = new DnsMonitor({ ...options, hostname })
-    this.#inFlight = options.inFlight
-    const tls = { timeout: timeoutMs, rejectUnauthorized: true }
-    const connect = {
-      ...tls,
-      ...(this.#dnsMonitor.lookup && { lookup: this.#dnsMonitor.lookup }),
-      ...tlsOptionsOf(options)
-    }
-    this.#dispatcher = proxy === true
-      ? new EnvHttpProxyAgent({
-        factory: (poolOrigin, poolOptions) =>
-          this.#openPool(poolOrigin, (poolOptions as { connect: Connect }).connect, options),
-        connect,
-        requestTls: { ...tls, ...tlsOptionsOf(options) },
-        proxyTls: tls,
-        // As other clients do: a tunnel for https, absolute targets for http.
-        proxyTunnel: false
-      })
-      : this.#openPool(origin, connect, options)
+    this.#tls = { timeout: timeoutMs, rejectUnauthorized: true, ...tlsOptionsOf(options) }
+    this.#dnsMonitor = new DnsMonitor({
+      ...options,
+      hostname,
+      // Connects again for new requests; those in flight end where they are.
+      onMoved: () => {
+        this.#left = this.#dispatcher
+        this.#left.close().catch(() => {})
+        this.#dispatcher = this.#open()
+      }
+    })
+    this.#dispatcher = this.#open()
   }
 
-  // A proxy's own connector leads to the proxy, whose address says nothing about the upstream's name.
-  #openPool (
-    origin: string | URL,
-    connect: Connect,
-    { timeoutMs, maxConcurrent, onConnectionLost }: UpstreamConnectionOptions
-  ): Pool {
+  #open (): Dispatcher {
+    const { lookup } = this.#dnsMonitor
+    const connectOnce = buildConnector({ ...this.#tls, ...(lookup && { lookup }) })
+    const connect: buildConnector.connector = (options, callback) => {
+      connectOnce(options, (...result) => {
+        if (result[0] === null) this.#dnsMonitor.watch(result[1])
+        callback(...result)
+      })
+    }
+    if (this.#options.proxy !== true) return this.#openPool(this.#origin, connect)
+    return new EnvHttpProxyAgent({
+      // A proxy's own connector leads to the proxy, whose address says nothing about the upstream's name.
+      factory: (origin, options) => this.#openPool(origin, (options as Pick<Pool.Options, 'connect'>).connect),
+      connect,
+      requestTls: this.#tls,
+      // The CA of the upstream says nothing about the proxy.
+      proxyTls: { ...this.#tls, secureContext: undefined },
+      // As other clients do: a tunnel for https, absolute targets for http.
+      proxyTunnel: false
+    })
+  }
+
+  #openPool (origin: string | URL, connect: Pool.Options['connect']): Pool {
+    const { timeoutMs, maxConcurrent, onConnectionLost } = this.#options
     const pool = new Pool(origin, {
-      ...(typeof connect !== 'function' && { factory: this.#dnsMonitor.createConnection }),
       connections: maxConcurrent,
       pipelining: 1,
       // The caller's timer comes first; this one only guards against its failure.
       headersTimeout: timeoutMs + headersGraceMs,
       bodyTimeout: timeoutMs,
-      connect
+      ...(connect && { connect })
     })
     pool.on('disconnect', (_origin, _targets, error) => {
       if (!isOwnAbort(error)) onConnectionLost?.()
@@ -111,7 +123,7 @@ export class ConnectionPool {
     let retriesLeft = isIdempotent ? 1 : 0
     const receiver = new ResponseReceiver({
       maxBufferedBytes: method === 'HEAD' ? undefined : maxBufferedBytes,
-      inFlight: this.#inFlight,
+      inFlight: this.#options.inFlight,
       requestBytes: bytes,
       slot,
       // Retries once where a reused connection died: the upstream may have closed it unseen (RFC 9110, section 9.2.2).
@@ -136,7 +148,7 @@ export class ConnectionPool {
   /** Closes every connection; pending requests fail. */
   async close (): Promise<void> {
     this.#dnsMonitor.close()
-    this.#closed ??= this.#dispatcher.destroy()
+    this.#closed ??= Promise.all([this.#dispatcher.destroy(), this.#left?.destroy()])
     await this.#closed
   }
 }

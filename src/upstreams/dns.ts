@@ -1,6 +1,5 @@
 import { type LookupAddress, type LookupOptions, lookup as lookupAtSystem } from 'node:dns'
 import { type LookupFunction, isIP, type Socket } from 'node:net'
-import { type buildConnector, Client, type Dispatcher } from 'undici'
 import { withTimeout } from '../with-timeout.js'
 
 /** Resolves a host name; rejects with the system's error code. */
@@ -14,7 +13,7 @@ export interface DnsCacheOptions {
   /** Connect timeout of the caller, which lookups must stay below. */
   readonly timeoutMs: number
   /** Runs after each successful lookup. */
-  readonly onAnswer?: (hostname: string, addresses: readonly LookupAddress[]) => void
+  readonly onAnswer?: (addresses: readonly LookupAddress[]) => void
 }
 
 /** DNS lookup failed, or did not end in time. */
@@ -127,7 +126,7 @@ export class DnsCache {
       const addresses = await this.#resolve(hostname)
       if (addresses.length === 0) throw new DnsError(hostname, 'ENOTFOUND')
       entry.latest = { atMs: this.#options.now(), addresses }
-      this.#options.onAnswer?.(hostname, addresses)
+      this.#options.onAnswer?.(addresses)
       return addresses
     } catch (error) {
       const { code = 'EAI_FAIL' } = error as NodeJS.ErrnoException
@@ -165,14 +164,11 @@ function rotate (addresses: readonly LookupAddress[], rotation: number): readonl
 }
 
 /** Settings for following the host name of an upstream. */
-export interface DnsMonitorOptions {
+export interface DnsMonitorOptions extends Omit<DnsCacheOptions, 'onAnswer'> {
   readonly hostname: string
-  readonly timeoutMs: number
-  readonly now: () => number
-  /** Absent: the system resolver. */
-  readonly resolve?: Resolve | undefined
-  /** Absent: 15 s. */
   readonly resolveEveryMs?: number | undefined
+  /** Runs when the name has left the address of an open connection. */
+  readonly onMoved: () => void
 }
 
 const defaultResolveEveryMs = 15_000
@@ -181,54 +177,13 @@ const defaultResolveEveryMs = 15_000
 const steadyAfterIntervals = 1.8
 const expiredAfterIntervals = 40
 
-/** Connection that can end once its address left the host name. */
-class MonitoredConnection extends Client {
-  resolvedAtMs = 0
-  #socket: Socket | undefined
-  #isDraining = false
-
-  /** Remote address; undefined while not connected. */
-  get address (): string | undefined {
-    // Drops the zone of a link-local address, which DNS answers do not have.
-    return this.#socket?.remoteAddress?.split('%', 1).join('')
-  }
-
-  recordOpened (socket: Socket, nowMs: number): void {
-    this.#socket = socket
-    this.#isDraining = false
-    this.resolvedAtMs = nowMs
-  }
-
-  /** Records that the host name still resolves to its address. */
-  confirm (nowMs: number): void {
-    this.resolvedAtMs = nowMs
-    this.#isDraining = false
-  }
-
-  /** Closes the connection when idle, so that the next request connects to a current address. */
-  drain (): void {
-    this.#isDraining = true
-    this.#closeIfIdle()
-  }
-
-  override dispatch (options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
-    if (this.#isDraining) this.#closeIfIdle()
-    return super.dispatch(options, handler)
-  }
-
-  #closeIfIdle (): void {
-    if (this.stats.size === 0) this.#socket?.destroy()
-  }
-}
-
-/**
- * Drains connections to addresses that the host name left. Names with rotating answers keep connections much longer.
- */
+/** Notices that a host name has left addresses of open connections; much later for names with rotating answers. */
 export class DnsMonitor {
   /** Lookup function for sockets; undefined where the host is an IP address. */
   readonly lookup: LookupFunction | undefined
   readonly #options: DnsMonitorOptions
-  readonly #connections = new Set<MonitoredConnection>()
+  // Open connections, with the time at which the name last resolved to their address.
+  readonly #resolvedAtMs = new Map<Socket, number>()
   #addresses = ''
   #unchangedSinceMs = 0
   readonly #timer: NodeJS.Timeout | undefined
@@ -239,7 +194,7 @@ export class DnsMonitor {
     if (isIP(hostname.replace(/^\[|\]$/g, '')) !== 0) return
     const dnsCache = new DnsCache({
       ...options,
-      onAnswer: (_hostname, addresses) => {
+      onAnswer: addresses => {
         this.#applyAddresses(addresses)
       }
     })
@@ -252,36 +207,20 @@ export class DnsMonitor {
     refresh()
   }
 
-  /** Creates the connections of a pool. */
-  readonly createConnection = (origin: URL, options: object): Dispatcher => {
-    const connect = (options as { connect: buildConnector.connector }).connect
-    const connection: MonitoredConnection = new MonitoredConnection(origin, {
-      ...options,
-      connect: (connectOptions, callback) => {
-        connect(connectOptions, (...result) => {
-          const [error, socket] = result
-          if (error === null) this.#addConnection(connection, socket)
-          callback(...result)
-        })
-      }
+  /** Watches the address of a new connection. */
+  watch (socket: Socket): void {
+    this.#resolvedAtMs.set(socket, this.#options.now())
+    socket.once('close', () => {
+      this.#resolvedAtMs.delete(socket)
     })
-    return connection
   }
 
   close (): void {
     clearInterval(this.#timer)
   }
 
-  #addConnection (connection: MonitoredConnection, socket: Socket): void {
-    connection.recordOpened(socket, this.#options.now())
-    this.#connections.add(connection)
-    socket.once('close', () => {
-      this.#connections.delete(connection)
-    })
-  }
-
   #applyAddresses (addresses: readonly LookupAddress[]): void {
-    const { now, resolveEveryMs = defaultResolveEveryMs } = this.#options
+    const { now, resolveEveryMs = defaultResolveEveryMs, onMoved } = this.#options
     const nowMs = now()
     const resolved = new Set(addresses.map(({ address }) => address))
     const joined = [...resolved].sort().join()
@@ -290,9 +229,15 @@ export class DnsMonitor {
       this.#unchangedSinceMs = nowMs
     }
     const isSteady = nowMs - this.#unchangedSinceMs >= steadyAfterIntervals * resolveEveryMs
-    for (const connection of this.#connections) {
-      if (connection.address === undefined || resolved.has(connection.address)) connection.confirm(nowMs)
-      else if (isSteady || nowMs - connection.resolvedAtMs >= expiredAfterIntervals * resolveEveryMs) connection.drain()
+    let hasMoved = false
+    for (const [socket, atMs] of this.#resolvedAtMs) {
+      // Drops the zone of a link-local address, which DNS answers do not have.
+      const address = socket.remoteAddress?.split('%', 1).join()
+      if (address === undefined || resolved.has(address)) this.#resolvedAtMs.set(socket, nowMs)
+      else hasMoved ||= isSteady || nowMs - atMs >= expiredAfterIntervals * resolveEveryMs
     }
+    if (!hasMoved) return
+    this.#resolvedAtMs.clear()
+    onMoved()
   }
 }

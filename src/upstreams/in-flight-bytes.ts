@@ -5,12 +5,12 @@ export interface HeldBytes {
   release(): void
 }
 
-/** A buffer outside the cache, counted once however many fetches and responses hold it. */
-interface HeldBuffer {
+/** Things that hold a buffer: fetches, responses, and writes to a lower tier. */
+type HolderKind = 'fetch' | 'response' | 'write'
+
+/** A buffer outside the cache, counted once however many hold it. */
+interface HeldBuffer extends Record<HolderKind, number> {
   readonly clientId: string | undefined
-  fetches: number
-  responses: number
-  writes: number
 }
 
 /** Bytes that one streamed response takes: its read-ahead, a chunk of the upstream and the client's socket buffer. */
@@ -28,17 +28,17 @@ const reportForMs = 10_000
  * request bodies, and writes to Redis.
  */
 export class InFlightBytes {
+  /** Size of the budget. */
+  maxBytes: number
   readonly #now: () => number
   readonly #buffers = new Map<ArrayBufferLike, HeldBuffer>()
   readonly #bytesOfClient = new Map<string, number>()
-  #maxBytes: number
   #bytes = 0
-  #fetchedBytes = 0
-  #queuedBytes = 0
+  readonly #bytesOf: Record<HolderKind, number> = { fetch: 0, response: 0, write: 0 }
   #exhaustedAtMs = -Infinity
 
   constructor (maxBytes: number, now: () => number) {
-    this.#maxBytes = maxBytes
+    this.maxBytes = maxBytes
     this.#now = now
   }
 
@@ -46,13 +46,9 @@ export class InFlightBytes {
     return this.#bytes
   }
 
-  get maxBytes (): number {
-    return this.#maxBytes
-  }
-
   /** Bytes that clients may leave unread for longer than some seconds. */
   get maxUnreadBytes (): number {
-    return this.#maxBytes * clientShare
+    return this.maxBytes * clientShare
   }
 
   /** True for ten seconds after a response was not stored, or a request rejected, for want of bytes. */
@@ -60,92 +56,72 @@ export class InFlightBytes {
     return this.#now() - this.#exhaustedAtMs < reportForMs
   }
 
-  setMaxBytes (maxBytes: number): void {
-    this.#maxBytes = maxBytes
-  }
-
   /**
    * True if a client may start a fetch. Hits never count here: a client that reads them slowly must not cost others
    * their misses. A client beyond half of the budget gets no more while the budget is short.
    */
   admits (clientId: string | undefined): boolean {
-    const isShort = this.#fetchedBytes >= this.#maxBytes * bufferedShare
-    const hasShare = (this.#bytesOfClient.get(clientId ?? '') ?? 0) < this.#maxBytes * clientShare
-    return this.#count(this.#fetchedBytes < this.#maxBytes && (!isShort || hasShare))
+    const { fetch } = this.#bytesOf
+    const isShort = fetch >= this.maxBytes * bufferedShare
+    const hasShare = (this.#bytesOfClient.get(clientId ?? '') ?? 0) < this.maxBytes * clientShare
+    return this.#count(fetch < this.maxBytes && (!isShort || hasShare))
   }
 
   /** True if `more` bytes may be buffered beside `held`; a body shorter than a stream's buffers always may. */
   canBuffer (more: number, held = 0): boolean {
-    return this.#count(held + more <= bytesPerStream || this.#bytes + more <= this.#maxBytes * bufferedShare)
+    return this.#count(held + more <= bytesPerStream || this.#bytes + more <= this.maxBytes * bufferedShare)
   }
 
   /** Takes bytes that no buffer of their own stands for. */
   take (bytes: number, clientId: string | undefined): HeldBytes {
-    this.#addFetched(bytes, clientId)
+    this.#add('fetch', bytes, clientId)
     this.#bytes += bytes
     return once(() => {
-      this.#addFetched(-bytes, clientId)
+      this.#add('fetch', -bytes, clientId)
       this.#bytes -= bytes
     })
   }
 
   /** Holds the buffer of a fetched body. */
   holdFetched (buffer: ArrayBufferLike, clientId: string | undefined): HeldBytes {
-    const held = this.#heldBuffer(buffer, clientId)
-    if (++held.fetches === 1) this.#addFetched(buffer.byteLength, held.clientId)
-    return once(() => {
-      if (--held.fetches === 0) this.#addFetched(-buffer.byteLength, held.clientId)
-      this.#dropIfUnused(buffer, held)
-    })
+    return this.#hold(buffer, 'fetch', clientId)
   }
 
   /** Holds the buffer of a body that is being sent, fetched for this response or not. */
   holdSent (buffer: ArrayBufferLike): HeldBytes {
-    const held = this.#heldBuffer(buffer, undefined)
-    held.responses++
-    return once(() => {
-      held.responses--
-      this.#dropIfUnused(buffer, held)
-    })
+    return this.#hold(buffer, 'response')
   }
 
   /** Holds the buffer of a write to a lower tier; undefined beyond the share of writes, or where bytes are short. */
   holdQueued (buffer: ArrayBufferLike): HeldBytes | undefined {
     const known = this.#buffers.get(buffer)
-    if ((known?.writes ?? 0) === 0) {
-      const { byteLength } = buffer
-      // Admits the first in any case, since an entry may be larger than the share.
-      const hasShare = this.#queuedBytes === 0 || this.#queuedBytes + byteLength <= this.#maxBytes * queuedShare
-      const more = known === undefined ? byteLength : 0
-      if (!hasShare || this.#bytes + more > this.#maxBytes * bufferedShare) return undefined
-      this.#queuedBytes += byteLength
+    const { write } = this.#bytesOf
+    // Admits the first in any case, since an entry may be larger than the share.
+    const hasShare = write === 0 || write + buffer.byteLength <= this.maxBytes * queuedShare
+    const more = known === undefined ? buffer.byteLength : 0
+    const isGranted = (known?.write ?? 0) > 0 ||
+      (hasShare && this.#bytes + more <= this.maxBytes * bufferedShare)
+    return isGranted ? this.#hold(buffer, 'write') : undefined
+  }
+
+  #hold (buffer: ArrayBufferLike, kind: HolderKind, clientId?: string): HeldBytes {
+    const held = this.#buffers.get(buffer) ?? { clientId, fetch: 0, response: 0, write: 0 }
+    if (held.fetch + held.response + held.write === 0) {
+      this.#buffers.set(buffer, held)
+      this.#bytes += buffer.byteLength
     }
-    const held = this.#heldBuffer(buffer, undefined)
-    held.writes++
+    if (++held[kind] === 1) this.#add(kind, buffer.byteLength, held.clientId)
     return once(() => {
-      if (--held.writes === 0) this.#queuedBytes -= buffer.byteLength
-      this.#dropIfUnused(buffer, held)
+      if (--held[kind] === 0) this.#add(kind, -buffer.byteLength, held.clientId)
+      if (held.fetch + held.response + held.write > 0) return
+      this.#buffers.delete(buffer)
+      this.#bytes -= buffer.byteLength
     })
   }
 
-  #heldBuffer (buffer: ArrayBufferLike, clientId: string | undefined): HeldBuffer {
-    const known = this.#buffers.get(buffer)
-    if (known !== undefined) return known
-    const held = { clientId, fetches: 0, responses: 0, writes: 0 }
-    this.#buffers.set(buffer, held)
-    this.#bytes += buffer.byteLength
-    return held
-  }
-
-  #dropIfUnused (buffer: ArrayBufferLike, { fetches, responses, writes }: HeldBuffer): void {
-    if (fetches + responses + writes > 0) return
-    this.#buffers.delete(buffer)
-    this.#bytes -= buffer.byteLength
-  }
-
-  #addFetched (bytes: number, clientId: string | undefined): void {
-    this.#fetchedBytes += bytes
-    if (clientId === undefined) return
+  #add (kind: HolderKind, bytes: number, clientId: string | undefined): void {
+    this.#bytesOf[kind] += bytes
+    if (kind !== 'fetch' || clientId === undefined) return
     const left = (this.#bytesOfClient.get(clientId) ?? 0) + bytes
     if (left === 0) this.#bytesOfClient.delete(clientId)
     else this.#bytesOfClient.set(clientId, left)

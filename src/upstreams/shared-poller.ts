@@ -11,8 +11,7 @@ export type PollResult =
   | { readonly status: number, readonly headers: ResponseHeaders, readonly body: Uint8Array }
   | { readonly failure: FailureReason }
 
-/** Receives the result of every poll. */
-export type OnPollResult = (upstream: string, target: string, result: PollResult) => void
+type OnPollResult = (upstream: string, target: string, result: PollResult) => void
 
 /** Polls of one target at one upstream. */
 interface SharedPollState {
@@ -103,24 +102,22 @@ export class SharedPoller {
   }
 }
 
-/** Asks the primary process to poll an upstream. */
-export type PollThroughPrimary = (upstream: string, target: string, timeoutMs: number) => void
-
 /** A probe of this worker that waits for its result. */
 interface PendingProbe {
   readonly upstream: string
   readonly target: string
-  settle(result: PollResult): void
+  settle(result: PollResult | Error): void
 }
 
 /** Sends a worker's probes through the primary process, which polls each upstream once for all workers. */
 export class ProbesThroughPrimary {
-  readonly #poll: PollThroughPrimary
+  readonly #poll: (upstream: string, target: string, timeoutMs: number) => void
   // Bounded by the number of polls in flight (law 10: nothing grows without bound).
   readonly #pending = new Set<PendingProbe>()
   #latest: { readonly upstream: string, readonly target: string, readonly result: PollResult } | undefined
 
-  constructor (poll: PollThroughPrimary) {
+  /** Takes the function that asks the primary process to poll. */
+  constructor (poll: (upstream: string, target: string, timeoutMs: number) => void) {
     this.#poll = poll
   }
 
@@ -128,39 +125,21 @@ export class ProbesThroughPrimary {
   transportTo ({ name: upstream, timeoutMs }: { readonly name: string, readonly timeoutMs: number }): Transport {
     return {
       send: ({ target }, _maxBytes, _slot, onDone) => {
-        let handlers: { resolve: (received: ReceivedResponse) => void, reject: (error: Error) => void } | undefined
+        let settle: PendingProbe['settle'] = () => {}
         const received = new Promise<ReceivedResponse>((resolve, reject) => {
-          handlers = { resolve, reject }
+          settle = result => {
+            if (!this.#pending.delete(probe)) return
+            onDone()
+            if (result instanceof Error) reject(result)
+            else if ('failure' in result) reject(new UpstreamFailure(upstream, result.failure, undefined))
+            else resolve({ ...result, body: Buffer.from(result.body), rest: undefined })
+          }
         })
-        const end = (): void => {
-          if (this.#pending.delete(pending)) onDone()
-        }
-        const pending: PendingProbe = {
-          upstream,
-          target,
-          settle: result => {
-            end()
-            if ('failure' in result) handlers?.reject(new UpstreamFailure(upstream, result.failure, undefined))
-            else {
-              handlers?.resolve({
-                status: result.status,
-                headers: result.headers,
-                body: Buffer.from(result.body),
-                rest: undefined
-              })
-            }
-          }
-        }
-        this.#pending.add(pending)
-        if (this.#latest?.upstream === upstream && this.#latest.target === target) pending.settle(this.#latest.result)
+        const probe = { upstream, target, settle }
+        this.#pending.add(probe)
+        if (this.#latest?.upstream === upstream && this.#latest.target === target) settle(this.#latest.result)
         else this.#poll(upstream, target, timeoutMs)
-        return {
-          received,
-          cancel: reason => {
-            end()
-            handlers?.reject(reason)
-          }
-        }
+        return { received, cancel: settle }
       }
     }
   }

@@ -1,5 +1,4 @@
 import { clientShare, ClientShares } from '../clients/client-shares.js'
-import { RateLimiter, toRateLimit } from './rate-limiter.js'
 import { type CancelSignal } from './upstream-request.js'
 
 /** Limits of one upstream. */
@@ -103,7 +102,7 @@ export class UpstreamLimiter {
     this.#now = now
     this.#streamShare = Math.min(Math.floor(maxConcurrent * clientShare), clientSlotsOf(maxConcurrent) - 1)
     this.#onBrokenOff = onBrokenOff
-    this.#rateLimiter = requestsPerSecond === null ? undefined : new RateLimiter(toRateLimit(requestsPerSecond), now)
+    this.#rateLimiter = requestsPerSecond === null ? undefined : new RateLimiter(requestsPerSecond, now)
   }
 
   get inFlight (): number {
@@ -251,15 +250,15 @@ export class UpstreamLimiter {
   #startSlot ({ clientId, isProbe }: SlotOwner): RequestSlot {
     this.#inFlight++
     if (!isProbe) this.#clientsInFlight++
-    this.#rateLimiter?.reserve()
+    if (this.#rateLimiter !== undefined) this.#rateLimiter.reserved++
     return new RequestSlot(this, clientId, isProbe)
   }
 
   /** Counts a request that was sent, perhaps again on another connection; its slot calls this. */
   onSent (slot: RequestSlot): void {
     if (this.#rateLimiter === undefined) return
-    if (slot.isSent) this.#rateLimiter.recordResent()
-    else this.#rateLimiter.recordSent()
+    if (!slot.isSent) this.#rateLimiter.reserved--
+    this.#rateLimiter.recordSent()
     slot.isSent = true
     this.#serveQueue()
   }
@@ -273,7 +272,7 @@ export class UpstreamLimiter {
 
   /** Frees a slot, which calls this; an unsent request gives its reservation back. */
   onReleased (slot: RequestSlot): void {
-    if (!slot.isSent) this.#rateLimiter?.releaseReservation()
+    if (!slot.isSent && this.#rateLimiter !== undefined) this.#rateLimiter.reserved--
     this.#inFlight--
     if (!slot.isProbe) this.#clientsInFlight--
     if (slot.stream !== undefined) this.#streams.remove(slot.clientId, slot.stream)
@@ -338,4 +337,57 @@ export class UpstreamLimiter {
 /** Returns the slots of clients: all but one for polls, or the only one, for which clients and polls take turns. */
 function clientSlotsOf (maxConcurrent: number): number {
   return Math.max(1, maxConcurrent - 1)
+}
+
+// A second, and some more: requests sent a second apart may arrive closer together, and the upstream counts arrivals.
+const ratePeriodMs = 1020
+
+/** Sliding-window log of sent requests; it never holds more than were sent within one period. */
+export class RateLimiter {
+  /** Requests that are reserved but not sent yet: a connection may have to open first. */
+  reserved = 0
+  readonly #perPeriod: number
+  readonly #now: () => number
+  #sentAtMs: number[] = []
+  // Index of the first request that still counts.
+  #first = 0
+
+  constructor (requestsPerSecond: number, now: () => number) {
+    this.#perPeriod = requestsPerSecond
+    this.#now = now
+  }
+
+  /** Milliseconds until one more may be sent; Infinity while only unsent reservations block it. */
+  get readyInMs (): number {
+    const excess = this.used - this.#perPeriod
+    if (excess < 0) return 0
+    const freedBySentAtMs = this.#sentAtMs[this.#first + excess]
+    return freedBySentAtMs === undefined ? Infinity : freedBySentAtMs + ratePeriodMs - this.#now()
+  }
+
+  /** Counts reserved requests and those sent within the period. */
+  get used (): number {
+    const windowStartMs = this.#now() - ratePeriodMs
+    let at = this.#sentAtMs[this.#first]
+    while (at !== undefined && at <= windowStartMs) at = this.#sentAtMs[++this.#first]
+    if (this.#first * 2 > this.#sentAtMs.length) {
+      this.#sentAtMs = this.#sentAtMs.slice(this.#first)
+      this.#first = 0
+    }
+    return this.#sentAtMs.length - this.#first + this.reserved
+  }
+
+  /** `exceptCount` leaves out the caller's own requests. */
+  isHalfUsed (exceptCount: number): boolean {
+    return (this.used - exceptCount) * 2 >= this.#perPeriod
+  }
+
+  /** Upper bound of requests that fit into a time. */
+  capacityWithin (ms: number): number {
+    return Math.ceil(ms / ratePeriodMs) * this.#perPeriod
+  }
+
+  recordSent (): void {
+    this.#sentAtMs.push(this.#now())
+  }
 }

@@ -1,5 +1,5 @@
 import { compareBigInts, type Oldest } from '../api/position.js'
-import { reportsUpstreamFault, type UpstreamResponse } from '../api/upstream-response.js'
+import { reportsUpstreamFault, type ResponseSource, type UpstreamResponse } from '../api/upstream-response.js'
 import { type Hedger } from './hedger.js'
 import {
   backgroundCandidates,
@@ -22,6 +22,9 @@ export interface UpstreamPoolOptions {
   /** Runs when every upstream is quarantined; resolves when it is known whether a quarantine ended. */
   onAllQuarantined(): Promise<void>
 }
+
+/** Response with its upstream, which the access log names. */
+type SourcedResponse = UpstreamResponse & { readonly source: ResponseSource }
 
 /** Response that another upstream may improve on. */
 export interface FlawedResponse {
@@ -107,44 +110,22 @@ export class UpstreamPool {
     return withSource(this.#chooseFlawed(flawed, requirements, failures), tried.size)
   }
 
-  /**
-   * Tries one upstream with spare capacity, round-robin; undefined where none qualifies, the attempt fails or the
-   * response is flawed.
-   */
+  /** Fetches from one upstream with spare capacity, round-robin; undefined where none qualifies or responds. */
   async fetchInBackground (
     request: UpstreamRequest,
-    backgroundRequirements: BackgroundRequirements,
-    inspect: InspectResponse
-  ): Promise<Pick<FlawedResponse, 'upstream' | 'response'> | undefined> {
-    const candidates = backgroundCandidates(this.#upstreams, backgroundRequirements)
+    requirements: BackgroundRequirements
+  ): Promise<SourcedResponse | undefined> {
+    const candidates = backgroundCandidates(this.#upstreams, requirements)
     const upstream = candidates[this.#backgroundFetches++ % candidates.length]
-    const attempt = await upstream?.fetch(request, inspect)
-    this.#publishOldest()
-    if (attempt?.response === undefined) return undefined
-    if (attempt.flaw === undefined) return attempt
-    attempt.response.rest?.destroy()
-    return undefined
+    return await this.#fetchAside(request, upstream === undefined ? [] : [upstream])
   }
 
-  /**
-   * Fetches for work beside reads from one healthy upstream after another; returns the last fault, or undefined where
-   * none responds.
-   */
+  /** Fetches for work beside reads from one healthy upstream after another. */
   async fetchAside (
     request: UpstreamRequest,
     requirements: UpstreamRequirements
-  ): Promise<UpstreamResponse | undefined> {
-    let fault: UpstreamResponse | undefined
-    for (const upstream of rankUpstreams(this.#eligible, requirements)) {
-      if (!upstream.health.isHealthy) continue
-      const response = await upstream.fetchAside(request)
-      this.#publishOldest()
-      if (response === undefined) continue
-      fault?.rest?.destroy()
-      if (!reportsUpstreamFault(response)) return response
-      fault = response
-    }
-    return fault
+  ): Promise<SourcedResponse | undefined> {
+    return await this.#fetchAside(request, rankUpstreams(this.#eligible, requirements))
   }
 
   /** Probes one upstream, quarantined or not; the result updates its health. */
@@ -191,6 +172,21 @@ export class UpstreamPool {
 
   get #eligible (): Upstream[] {
     return this.#upstreams.filter(({ quarantineReason }) => quarantineReason === undefined)
+  }
+
+  /** Fetches from one healthy upstream after another; returns the last fault, or undefined where none responds. */
+  async #fetchAside (request: UpstreamRequest, candidates: readonly Upstream[]): Promise<SourcedResponse | undefined> {
+    let fault: SourcedResponse | undefined
+    for (const upstream of candidates) {
+      if (!upstream.health.isHealthy) continue
+      const response = await upstream.fetchAside(request)
+      this.#publishOldest()
+      if (response === undefined) continue
+      fault?.rest?.destroy()
+      fault = withSource({ response, upstream }, 1)
+      if (!reportsUpstreamFault(response)) break
+    }
+    return fault
   }
 
   /**
@@ -246,11 +242,10 @@ function hasCapacity ({ isUp, client: { limiter } }: Upstream): boolean {
   return isUp && !limiter.isBusy()
 }
 
-/** Adds to a response who sent it, for the access log. */
 function withSource (
   { response, upstream }: Pick<FlawedResponse, 'response' | 'upstream'>,
   attempts: number
-): UpstreamResponse {
+): SourcedResponse {
   return Object.assign(response, { source: { upstream: upstream.client.name, attempts } })
 }
 

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { varyOf } from '../../src/proxy/vary-header.js'
+import { varyOf } from '../../src/proxy/common-header-cache.js'
 
 t.test('Vary names each header once, and Origin where CORS headers depend on it', async t => {
   const cases = [

@@ -21,7 +21,6 @@ import { isShareable, type Outcome, outcomeNameOf } from '../../src/proxy/outcom
 import { serveRead } from '../../src/proxy/serve-read.js'
 import { type ProxyContext, type ProxySettings } from '../../src/proxy/proxy-context.js'
 import { PrunedErrorBuilder } from '../../src/api/pruned-error-builder.js'
-import { FailedRefreshes } from '../../src/proxy/failed-refreshes.js'
 import { type Read } from '../../src/api/read.js'
 import { matchEndpoint, readRequest } from '../../src/api/read-request.js'
 import { ParsedRequestCache } from '../../src/cache/parsed-request-cache.js'
@@ -115,7 +114,7 @@ export function contextAt (t: Test, url: string, clock = { ms: 0 }): { context: 
       resolveChain: async () => {
         await poll.poll()
       },
-      failedRefreshes: new FailedRefreshes(() => clock.ms),
+      failedRefreshes: new WeakMap(),
       metrics: {
         notStored: nothing,
         staleLatest: nothing,

@@ -19,7 +19,7 @@ function inHand (timeoutMs = 100) {
   const cache = new DnsCache({
     timeoutMs,
     now: () => clock.ms,
-    onAnswer: (_hostname, addresses) => reported.push(addresses.map(({ address }) => address).join()),
+    onAnswer: addresses => reported.push(addresses.map(({ address }) => address).join()),
     resolve: async () =>
       await new Promise((resolve, reject) => {
         queries.push({

@@ -34,7 +34,7 @@ t.test('the budget counts as exhausted for ten seconds after it was short', asyn
   t.ok(budget.isExhausted)
   clock.ms = 10_000
   t.notOk(budget.isExhausted)
-  budget.setMaxBytes(0)
+  budget.maxBytes = 0
   t.notOk(budget.admits('a'))
   t.ok(budget.isExhausted)
 })
