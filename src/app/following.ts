@@ -232,7 +232,7 @@ export class Following {
         // The root of the accumulator proves another chain also before any anchor is known.
         const [only, ...others] = upstreamPool.upstreams
         if (tracker.space !== space || stamped === undefined || others.length > 0) return
-        if (!tracker.reset(stamped)) only?.quarantine()
+        if (!tracker.reset(stamped)) only?.guard.quarantine()
       }
     })
   }

@@ -80,8 +80,8 @@ export function monitorUpstream (
       releases.record(release, client.name)
     },
     onTick: () => {
-      upstream.reverifyIfDue().catch(() => {})
       const { stamped } = upstream
+      upstream.guard.reverifyIfDue(stamped).catch(() => {})
       if (upstream === pool.referenceUpstream && upstream.isVerified && stamped !== undefined) {
         spaces.renewIfDue(stamped).catch(() => {})
       }

@@ -69,9 +69,9 @@ async function probeThrough (
   now: OnlineClocks['now']
 ): Promise<ProbedUpstream> {
   try {
-    await client.probe(probeRequest(indexTarget), upstream.timeoutMs)
+    await client.fetch(probeRequest(indexTarget), upstream.timeoutMs)
     const startedMs = now()
-    const { status, stamped, body } = await client.probe(probeRequest(indexTarget), upstream.timeoutMs)
+    const { status, stamped, body } = await client.fetch(probeRequest(indexTarget), upstream.timeoutMs)
     return {
       upstream,
       position: stamped?.position,

@@ -12,8 +12,6 @@ import {
 
 // Removed upstreams wait this long for the first polls of new ones.
 const firstPollMs = 3000
-// Hedges that a process may send at once, beyond their share of reads.
-const hedgeBurst = 10
 
 /** Parts that building an upstream needs. */
 export interface UpstreamLifecycleOptions extends MonitoredUpstreamOptions {
@@ -71,8 +69,7 @@ export class UpstreamLifecycle {
 
   #apply (monitored: readonly MonitoredUpstream[], { hedge }: Config): void {
     const isHedging = monitored.length > 1 && hedge.share > 0
-    const limits = { ...hedge, burst: hedgeBurst }
-    this.#replace(monitored, isHedging ? new Hedger(limits, this.#options.metrics) : undefined)
+    this.#replace(monitored, isHedging ? new Hedger(hedge, this.#options.metrics) : undefined)
   }
 
   #replace (monitored: readonly MonitoredUpstream[], hedger: Hedger | undefined): void {

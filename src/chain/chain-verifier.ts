@@ -1,7 +1,7 @@
 import { type ResponsePosition } from '../api/position.js'
 import { type UpstreamPool } from '../upstreams/upstream-pool.js'
 import { UpstreamFailure } from '../upstreams/upstream-failure.js'
-import { UnprovenPositionError, type QuarantineReason } from '../upstreams/chain-guard.js'
+import { UnprovenPositionError, type QuarantineReason } from '../upstreams/upstream.js'
 import { isReachable, readHead, readHeadInTime } from '../upstreams/head-pollers.js'
 import { type UpstreamClient } from '../upstreams/upstream-client.js'
 import { type ChainVerification, type EarlierStatements } from './quarantine.js'

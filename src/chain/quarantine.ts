@@ -4,7 +4,7 @@ import {
   QuarantinedError,
   type QuarantineReason,
   UnprovenPositionError
-} from '../upstreams/chain-guard.js'
+} from '../upstreams/upstream.js'
 import { type UpstreamClient } from '../upstreams/upstream-client.js'
 import { contradicts, isNear } from './tracker.js'
 import { SelfContradictions, selfContradictionReason } from './self-contradictions.js'

@@ -1,4 +1,4 @@
-import { isLagging, lagSecondsOf, type LedgerStamp } from '../upstreams/ranking.js'
+import { lagSecondsOf, type LedgerStamp } from '../upstreams/ranking.js'
 import { type Upstream } from '../upstreams/upstream.js'
 import { type TierName, type TierStatus } from '../cache/tier.js'
 import { type Tracker } from '../chain/tracker.js'
@@ -112,10 +112,11 @@ function reasonsOf (
     ? [`${name} has used up its requestsPerSecond: ${queued} requests wait`]
     : [`${name} has no free slot: ${queued} requests wait, ${streams} of ${maxConcurrent} slots are held by streams`]
   const { state, stateReason: reason } = upstream
+  const lagSeconds = lagSecondsOf(upstream, upstreams, served) ?? 0
   switch (state) {
     case 'up':
-      return isLagging(upstream, upstreams, served)
-        ? [`${name} lags by ${Math.floor(lagSecondsOf(upstream, upstreams, served) ?? 0)} s of ledger time`, ...slots]
+      return lagSeconds > upstream.settings.maxLagSeconds
+        ? [`${name} lags by ${Math.floor(lagSeconds)} s of ledger time`, ...slots]
         : slots
     case 'unknown':
       return [`${name} has not responded yet`]

@@ -1,7 +1,7 @@
 import { type Registry } from 'prom-client'
 import { type CacheTier } from '../cache/tier.js'
 import { type VersionWaits } from '../chain/version-waits.js'
-import { type LowestRecentRequest } from '../proxy/lowest-recent-request.js'
+import { type LowestRecentRequest } from '../proxy/history-forecast.js'
 import { type Tracker } from '../chain/tracker.js'
 import { type InFlightBytes } from '../upstreams/in-flight-bytes.js'
 import { type Upstream, upstreamStates } from '../upstreams/upstream.js'

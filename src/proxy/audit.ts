@@ -46,9 +46,7 @@ function startAudit (context: ProxyContext, read: Read, entry: Entry, followedAt
       if (result === 'different' && followedAt !== undefined) {
         context.follower?.setState('stopped', `an audit found a wrong ${read.endpoint.name} at the followed head`)
       }
-    }, () => {
-      context.metrics.audited('unavailable')
-    })
+    }, () => context.metrics.audited('unavailable'))
 }
 
 // Latest state is history at its stamped version; the index, node info and gas estimates cannot be fetched again.
@@ -70,7 +68,7 @@ async function compareWithUpstream (context: ProxyContext, audited: AuditedHit, 
   const { space } = context.tracker
   const version = lowestVersionOf(read, entry)
   if (space === undefined || version === undefined) return 'unavailable'
-  const response = await context.upstreamPool.fetchInBackground(upstreamRequestOf(read, undefined), {
+  const response = await context.upstreamPool.fetchInBackground(upstreamRequestOf(read), {
     version,
     release: entry.release,
     // Any upstream may check what no release renders; an entry of unknown release counts as current.

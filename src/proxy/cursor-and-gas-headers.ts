@@ -79,7 +79,7 @@ export function cursorVersionOf (
   if (read.isPinned) return read.ledgerVersion
   if (!pinsPages || !read.endpoint.takesCursor || read.ledgerVersion !== undefined) return undefined
   // A latest response without a position has no known version to pin.
-  const { followedAt } = 'followedAt' in outcome ? outcome : { followedAt: undefined }
+  const { followedAt } = outcome
   if (followedAt !== undefined) return followedAt.head.version
   const readAt = outcome.name === 'hit' ? outcome.entry.readAt : outcome.fetched.response.stamped?.position
   return readAt?.head.version

@@ -1,6 +1,5 @@
-import { describeUnusableChains } from '../chain/describe-chain-mismatch.js'
 import { contradicts } from '../chain/tracker.js'
-import { QuarantinedError, UnprovenPositionError } from '../upstreams/chain-guard.js'
+import { QuarantinedError, UnprovenPositionError } from '../upstreams/upstream.js'
 import { type InspectResponse, UpstreamFailure } from '../upstreams/upstream-failure.js'
 import { type UpstreamRequest } from '../upstreams/upstream-request.js'
 import { mediaTypes } from '../api/accept.js'
@@ -15,7 +14,7 @@ import {
 import { judge, type JudgedResponse, type NotStoredReason, impossibleReason } from '../api/store-verdict.js'
 import { eventPageStartOf, type Read, targetOf } from '../api/read.js'
 import { ErrorResponse, unavailableError } from '../api/error-response.js'
-import { type PinnedRead, type ReadClient, noClient } from './pinned-read.js'
+import { noUpstreamError, type PinnedRead, type ReadClient } from './pinned-read.js'
 import { type ProxyContext } from './proxy-context.js'
 import { judgeEventHistory } from './event-history.js'
 
@@ -25,35 +24,51 @@ export interface FetchedJudged extends JudgedResponse {
 }
 
 /**
- * Fetches a read and judges its response. Rejects with 503 if the upstreams deny a served version (law 11: "gone" and
- * "not there" are facts, not guesses).
+ * Fetches a read and judges its response. One that denies a served version, or a latest one behind the served head, is
+ * fetched once more (law 5: a latest read is never older than its request). Rejects with 503 if no upstream has the
+ * version (law 11: "gone" and "not there" are facts, not guesses).
  */
 export async function fetchJudged (context: ProxyContext, pinned: PinnedRead): Promise<FetchedJudged> {
-  if (isLatest(pinned)) return await fetchLatest(context, pinned)
-  return { ...await fetchUnlessDenied(context, pinned, undefined), isStale: false }
+  const { read } = pinned
+  const head = context.tracker.position?.head.version
+  const servedVersion = isLatest(pinned) ? highestVersion(head, read.minVersion) : undefined
+  const first = await fetchAndLearn(context, pinned, servedVersion)
+  if (first !== undefined) {
+    if (!isStale(context, pinned, servedVersion, first)) return { ...first, isStale: false }
+    // Frees its slot for the retry, since no client gets a body below its minimum version.
+    if (isBelowMinVersion(first.response, read.minVersion)) discardBody(first)
+  }
+  const judged = await fetchAgain(context, pinned, servedVersion, first)
+  if (judged === undefined) throw laggingError()
+  if (!isStale(context, pinned, servedVersion, judged)) return { ...judged, isStale: false }
+  if (isBelowMinVersion(judged.response, read.minVersion)) {
+    discardBody(judged)
+    throw laggingError()
+  }
+  context.metrics.staleLatest()
+  return { ...judged, isStale: true }
 }
 
-/**
- * Fetches a latest read (law 5: a latest read is never older than its request). A response behind the served head fails
- * over, and is then retried once. Rejects with 503 below the client's minimum version.
- */
-async function fetchLatest (context: ProxyContext, pinned: PinnedRead): Promise<FetchedJudged> {
-  const { read } = pinned
-  const servedVersion = highestVersion(context.tracker.position?.head.version, read.minVersion)
-  const judged = await fetchUnlessDenied(context, pinned, servedVersion)
-  if (!isStale(context, pinned, servedVersion, judged)) return { ...judged, isStale: false }
-  // Frees its slot for the retry, since no client gets a body below its minimum version.
-  if (isBelowMinVersion(judged.response, read.minVersion)) discardBody(judged)
+/** Fetches again where that may help, and returns the newer response; undefined if both deny a served version. */
+async function fetchAgain (
+  context: ProxyContext,
+  pinned: PinnedRead,
+  servedVersion: bigint | undefined,
+  first: JudgedResponse | undefined
+): Promise<JudgedResponse | undefined> {
+  if (first === undefined) {
+    // The version at a served height is unknown; the served head is its upper bound.
+    const version = pinned.read.requestedVersion ?? context.tracker.position?.head.version
+    const mayHelp = version !== undefined && context.upstreamPool.mayHaveReached(version)
+    return mayHelp ? await fetchAndLearn(context, pinned, servedVersion) : undefined
+  }
   // Skips a useless retry: another replica may have served a head that no upstream of this process has reached.
-  const retried = servedVersion === undefined || context.upstreamPool.mayHaveReached(servedVersion)
-    ? await fetchUnlessDenied(context, pinned, servedVersion).catch(() => undefined)
-    : undefined
-  if (retried === undefined) return acceptStale(context, read, judged)
-  const [newer, other] = isNewer(retried.response, judged.response) ? [retried, judged] : [judged, retried]
+  if (servedVersion !== undefined && !context.upstreamPool.mayHaveReached(servedVersion)) return first
+  const second = await fetchAndLearn(context, pinned, servedVersion).catch(() => undefined)
+  if (second === undefined) return first
+  const [newer, other] = isNewer(second.response, first.response) ? [second, first] : [first, second]
   discardBody(other)
-  return isStale(context, pinned, servedVersion, newer)
-    ? acceptStale(context, read, newer)
-    : { ...newer, isStale: false }
+  return newer
 }
 
 function isLatest ({ read, readClass }: PinnedRead): boolean {
@@ -68,34 +83,9 @@ function isStale (
   { response, verdict }: JudgedResponse
 ): boolean {
   const { read } = pinned
-  if (read.mayBeMoving && verdict.lifetime !== undefined) return false
+  if (!isLatest(pinned) || (read.mayBeMoving && verdict.lifetime !== undefined)) return false
   return isBelowMinVersion(response, read.minVersion) ||
     (context.tracker.isCurrent(pinned.space) && isBehindVersion(response, servedVersion))
-}
-
-function acceptStale (context: ProxyContext, read: Read, stale: JudgedResponse): FetchedJudged {
-  if (isBelowMinVersion(stale.response, read.minVersion)) {
-    discardBody(stale)
-    throw laggingError()
-  }
-  context.metrics.staleLatest()
-  return { ...stale, isStale: true }
-}
-
-async function fetchUnlessDenied (
-  context: ProxyContext,
-  pinned: PinnedRead,
-  servedVersion: bigint | undefined
-): Promise<JudgedResponse> {
-  const judged = await fetchAndLearn(context, pinned, servedVersion)
-  if (judged !== undefined) return judged
-  // The version at a served height is unknown; the served head is its upper bound.
-  const version = pinned.read.requestedVersion ?? context.tracker.position?.head.version
-  const retried = version !== undefined && context.upstreamPool.mayHaveReached(version)
-    ? await fetchAndLearn(context, pinned, servedVersion)
-    : undefined
-  if (retried === undefined) throw laggingError()
-  return retried
 }
 
 const laggingMessage = 'all upstreams lag behind the requested version'
@@ -194,7 +184,7 @@ function learnAndJudge (
     ? 'wrong_chain'
     : impossibleReason(read, response) ?? wrongContentReason(judged.verdict)
   if (impossible !== undefined) return { ...judged, flaw: 'impossible', impossible }
-  const isLagging = isLatest(pinned) && isStale(context, pinned, servedVersion, judged)
+  const isLagging = isStale(context, pinned, servedVersion, judged)
   const { verdict, missing } = judgeEventHistory(context, pinned, judged)
   // Another upstream may have more history or a higher head.
   const flaw = reportsPruned(response) || missing === 'pruned'
@@ -212,24 +202,10 @@ function impossibleResponseError (context: ProxyContext, read: Read, reason: Not
 }
 
 /** Builds the upstream request from the same parts as the key (law 1: what is keyed is what is sent). */
-export function upstreamRequestOf (
-  read: Read,
-  { id: clientId, bytes, span, attempts }: ReadClient = noClient
-): UpstreamRequest {
+export function upstreamRequestOf (read: Read, client?: ReadClient): UpstreamRequest {
   const { endpoint: { name, method }, accept, body } = read
   const headers = { accept: mediaTypes[accept], ...(body !== undefined && { 'content-type': body.type }) }
-  return {
-    endpoint: name,
-    method,
-    target: targetOf(read),
-    headers,
-    body: body?.sent,
-    clientId,
-    bytes,
-    span,
-    attempts,
-    isIdempotent: true
-  }
+  return { endpoint: name, method, target: targetOf(read), headers, body: body?.sent, client, isIdempotent: true }
 }
 
 function errorResponseFor (context: ProxyContext, read: Read, error: unknown): ErrorResponse {
@@ -238,10 +214,7 @@ function errorResponseFor (context: ProxyContext, read: Read, error: unknown): E
   if (error instanceof UpstreamFailure && error.reason === 'truncated') {
     context.metrics.notStored(read.endpoint.name, 'incomplete')
   }
-  return unavailableError(
-    describeUnusableChains(context.upstreamPool.upstreams, context.tracker) ??
-      (isUnused ? error.message : 'no upstream could answer')
-  )
+  return noUpstreamError(context, isUnused ? error.message : 'no upstream could answer')
 }
 
 // Content of another block or transaction is impossible; other verdicts only prevent storing.

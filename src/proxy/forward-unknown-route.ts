@@ -1,18 +1,16 @@
-import { UnprovenPositionError } from '../upstreams/chain-guard.js'
+import { UnprovenPositionError } from '../upstreams/upstream.js'
 import { type InspectResponse } from '../upstreams/upstream-failure.js'
-import { describeUnusableChains } from '../chain/describe-chain-mismatch.js'
 import { newAttemptBudget, type UpstreamRequest } from '../upstreams/upstream-request.js'
 import { reportsPruned, type UpstreamResponse } from '../api/upstream-response.js'
 import { readMinVersion } from '../api/min-version.js'
 import { isSafeMethod, versionInTarget } from '../api/pass-through-target.js'
-import { unavailableError } from '../api/error-response.js'
 import { isAboveServedHead, waitForVersions } from './wait-for-version.js'
 import { deniesServedVersion, isBehindVersion, isBelowMinVersion, laggingError, requireCapacity } from './fetch.js'
-import { type ReadClient } from './pinned-read.js'
+import { noUpstreamError, type ReadClient } from './pinned-read.js'
 import { type ProxyContext } from './proxy-context.js'
 
 /** Client request on an unknown route, with the minimum version that the client requires. */
-export type ForwardedRequest = Omit<UpstreamRequest, 'endpoint' | 'isIdempotent' | 'clientId' | 'span'> & {
+export type ForwardedRequest = Omit<UpstreamRequest, 'endpoint' | 'isIdempotent' | 'client'> & {
   readonly minVersion?: string | readonly string[] | undefined
 }
 
@@ -59,10 +57,7 @@ export async function forwardUnknownRoute (
       {
         ...upstreamRequest,
         endpoint: 'other',
-        clientId: client.id,
-        bytes: client.bytes,
-        span: client.span,
-        attempts,
+        client: { ...client, attempts },
         isIdempotent,
         isStreamed: true
       },
@@ -77,10 +72,7 @@ export async function forwardUnknownRoute (
       throw error
     })
     .catch(() => {
-      throw unavailableError(
-        describeUnusableChains(context.upstreamPool.upstreams, context.tracker) ??
-          (isOtherChain ? 'the upstream serves another chain' : 'no upstream could answer')
-      )
+      throw noUpstreamError(context, isOtherChain ? 'the upstream serves another chain' : 'no upstream could answer')
     })
   // The response for a fixed version is the same at every head.
   if (version === undefined && isBelowMinVersion(response, versionRequirements.minVersion)) {

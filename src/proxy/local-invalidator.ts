@@ -49,9 +49,7 @@ export class LocalInvalidator {
   /** Hides everything at once; resolves when no later process finds any of it. */
   async invalidateAll (): Promise<void> {
     this.#record(undefined)
-    await Promise.all(this.#tiers.map(async tier => {
-      await tier.clear()
-    }))
+    await Promise.all(this.#tiers.map(async tier => await tier.clear()))
   }
 
   /** Empties memory, as keys name another space. */

@@ -1,5 +1,5 @@
 import { type Entry, makeEntry } from '../cache/entry.js'
-import { type FoundEntry, type LowerTier, type EntrySelector, type TierName } from '../cache/tier.js'
+import { type LowerTier, type EntrySelector, type TierName } from '../cache/tier.js'
 import { coalescingKeyOf, isRenderedByRelease, type Read, stateFamilyOf } from '../api/read.js'
 import { commit } from './commit.js'
 import { lookUpAtFollowedHead, lookUpEntryAt } from './followed-reads.js'
@@ -26,30 +26,25 @@ export async function lookUp (context: ProxyContext, pinned: PinnedRead): Promis
  * text, so only equal texts share it (law 1: what is keyed is what is sent).
  */
 export function lookUpInMemory (context: ProxyContext, pinned: PinnedRead): CachedEntry | undefined {
+  const { memory, follower } = context
+  const { read, space } = pinned
   if (pinned.readClass !== 'moving') {
-    const entry = lookUpHistory(context, pinned)
+    const { ledgerVersion } = read
+    const entry = memory.get(selectorOf(pinned)) ?? (follower === undefined || ledgerVersion === undefined
+      ? undefined
+      : lookUpEntryAt(context, follower, read, stateFamilyOf(read, space), ledgerVersion))
     return entry && servableEntry(context, pinned, 'memory', entry)
   }
-  const { follower } = context
   const followed = follower !== undefined && pinned.acceptsFollowedHead
     ? lookUpAtFollowedHead(context, follower, pinned)
     : undefined
-  if (followed !== undefined) return isRetired(context, pinned.read, followed.entry) ? undefined : followed
+  if (followed !== undefined) return isRetired(context, read, followed.entry) ? undefined : followed
   const entry = readMicroCache(context, pinned)
   return entry && { tier: 'memory', entry, kind: 'moving', prunedVersions: undefined, isRetired: false }
 }
 
-function lookUpHistory (context: ProxyContext, pinned: PinnedRead): Entry | undefined {
-  const { memory, follower } = context
-  const { read, space } = pinned
-  const { ledgerVersion } = read
-  return memory.get(selectorOf(pinned)) ?? (follower === undefined || ledgerVersion === undefined
-    ? undefined
-    : lookUpEntryAt(context, follower, read, stateFamilyOf(read, space), ledgerVersion))
-}
-
 /** Returns where every tier looks a read up. */
-export function selectorOf ({ read: { requestedVersion }, keys }: Pick<PinnedRead, 'read' | 'keys'>): EntrySelector {
+function selectorOf ({ read: { requestedVersion }, keys }: Pick<PinnedRead, 'read' | 'keys'>): EntrySelector {
   return keys.intervalFamily === undefined || requestedVersion === undefined
     ? { by: 'key', keys }
     : { by: 'version', family: keys.intervalFamily, version: requestedVersion }
@@ -63,23 +58,14 @@ export async function lookUpBelowMemory (context: ProxyContext, pinned: PinnedRe
   }
   const { result } = await context.lowerTierCoalescer.run(keys.text, async () => {
     for (const tier of context.lowerTiers) {
-      const cached = await traceTier(pinned, tier.name, () => lookUpInTier(context, tier, pinned))
+      const span = pinned.client.span?.child(`look up in ${tier.name}`)
+      const cached = await lookUpInTier(context, tier, pinned)
+      span?.end({ 'varve.hit': cached !== undefined })
       if (cached !== undefined) return cached
     }
     return undefined
   })
   return result
-}
-
-/** Runs a look-up within a span of a traced request. */
-function traceTier (
-  { client: { span } }: PinnedRead,
-  tier: TierName,
-  run: () => Promise<CachedEntry | undefined>
-): Promise<CachedEntry | undefined> {
-  return span === undefined
-    ? run()
-    : span.child(`look up in ${tier}`).run(run, cached => ({ 'varve.hit': cached !== undefined }))
 }
 
 /** Looks a read up in a lower tier, and stores what it finds in memory for the rest of its lifetime. */
@@ -94,17 +80,14 @@ async function lookUpInTier (
   if (found === undefined || !context.tracker.isCurrent(pinned.space)) return undefined
   // Learns the entry's proven position; a contradiction means an entry of another chain (law 7: chains never mix).
   if (!context.tracker.learnProven(found.stored.stamped)) return undefined
-  const cached = servableEntry(context, pinned, tier.name, entryFromFound(context, found))
+  const entry = makeEntry({
+    ...found.stored,
+    cursorAndGasHeaders: makeCursorAndGasHeaders(found.stored, context.settings.emit, context.tracker.family),
+    expiresAtMs: context.now() + found.ttlMs
+  })
+  const cached = servableEntry(context, pinned, tier.name, entry)
   // Fetches an entry again that was purged during its look-up.
   return cached === undefined || commit(context, pinned, cached.entry, sinceCount) === 'purged' ? undefined : cached
-}
-
-function entryFromFound (context: ProxyContext, { stored, ttlMs }: FoundEntry): Entry {
-  return makeEntry({
-    ...stored,
-    cursorAndGasHeaders: makeCursorAndGasHeaders(stored, context.settings.emit, context.tracker.family),
-    expiresAtMs: context.now() + ttlMs
-  })
 }
 
 /** Describes how an entry may be served; undefined if it may not, because the upstreams have pruned it. */

@@ -10,20 +10,10 @@ export function microCacheMs (
   { stateMs, indexMs, infoMs, gasMs }: Pick<ProxySettings, 'stateMs' | 'indexMs' | 'infoMs' | 'gasMs'>,
   { endpoint }: Read
 ): number {
-  switch (endpoint.keyedBy) {
-    case 'version':
-      return stateMs
-    case 'moving':
-      return endpoint.name === 'index' ? indexMs : endpoint.name === 'info' ? infoMs : gasMs
-    // Clients that read the newest events, the end of a stream or a pending transaction need the present one.
-    case 'page':
-    case 'list':
-    case 'hash':
-    case 'transaction':
-    case 'block':
-    case 'height':
-      return 0
-  }
+  if (endpoint.keyedBy === 'version') return stateMs
+  // Clients that read the newest events, the end of a stream or a pending transaction need the present one.
+  if (endpoint.keyedBy !== 'moving') return 0
+  return endpoint.name === 'index' ? indexMs : endpoint.name === 'info' ? infoMs : gasMs
 }
 
 /** Returns the micro-cached response, unless it is below the client's minimum version. */

@@ -1,30 +1,20 @@
 import { type Space } from '../chain/space.js'
 import { describeUnusableChains } from '../chain/describe-chain-mismatch.js'
 import { classOf, keysOf, type Read, type ReadClass, type ReadKeys } from '../api/read.js'
-import { type Position, type ResponsePosition } from '../api/position.js'
-import { type AttemptBudget } from '../upstreams/upstream-request.js'
-import { type RequestBytes } from '../upstreams/in-flight-bytes.js'
-import { unavailableError } from '../api/error-response.js'
-import { type Span } from '../tracing/span.js'
+import { type ResponsePosition } from '../api/position.js'
+import { type RequestingClient } from '../upstreams/upstream-request.js'
+import { type ErrorResponse, unavailableError } from '../api/error-response.js'
 import { type ProxyContext } from './proxy-context.js'
 
 /** Client that sent a read. */
-export interface ReadClient {
-  /** Identity for fair queueing at busy upstreams; undefined for work of no client. */
-  readonly id: string | undefined
-  /** Bytes fetched for the request, which it holds until it is answered; undefined for work of no client. */
-  readonly bytes?: RequestBytes | undefined
+export interface ReadClient extends RequestingClient {
   /**
    * Charges the client before an upstream request, and rejects beyond its limit; undefined if there is nothing to
    * charge.
    */
   readonly admit: (() => Promise<void>) | undefined
-  /** Upstream requests that the client request may still cost; undefined bounds each fetch alone. */
-  readonly attempts?: AttemptBudget
   /** True if the client asks for a response that is as new as its request. */
   readonly bypassesFollowing?: boolean
-  /** Present only if the request is traced. */
-  readonly span?: Span | undefined
 }
 
 /** Stands for the client of varve's own work. */
@@ -49,12 +39,7 @@ export interface PinnedRead {
 export async function pinToCurrentChain (context: ProxyContext, read: Read, client: ReadClient): Promise<PinnedRead> {
   if (context.tracker.space === undefined) await context.resolveChain()
   const { space } = context.tracker
-  if (space === undefined) {
-    throw unavailableError(
-      describeUnusableChains(context.upstreamPool.upstreams, context.tracker) ??
-        'no upstream has been reached yet, so the chain is unknown'
-    )
-  }
+  if (space === undefined) throw noUpstreamError(context, 'no upstream has been reached yet, so the chain is unknown')
   return pinTo(space, read, client)
 }
 
@@ -72,8 +57,7 @@ export function pinTo (space: Space, read: Read, client = noClient): PinnedRead 
   }
 }
 
-/** Returns the position for responses without one, such as node info; resolves the chain if the position is unknown. */
-export async function resolvePosition (context: ProxyContext): Promise<Position | undefined> {
-  if (context.tracker.position === undefined) await context.resolveChain()
-  return context.tracker.position
+/** Builds the 503 of a request that needs an upstream: what is wrong with the chain of all of them, else the reason. */
+export function noUpstreamError ({ upstreamPool, tracker }: ProxyContext, reason: string): ErrorResponse {
+  return unavailableError(describeUnusableChains(upstreamPool.upstreams, tracker) ?? reason)
 }

@@ -1,12 +1,14 @@
 import { type Compressor } from '../cache/compressor.js'
 import { etagForCoding, type Entry, computeEtag } from '../cache/entry.js'
+import { flattenHeader } from '../cache/flatten-header.js'
 import { joinPrinted, printHeaders } from '../cache/print-headers.js'
+import { type EncryptionKey, type Tracker } from '../chain/tracker.js'
 import { type UpstreamResponse, contentTypeOf, headerOf, type RemainingBody } from '../api/upstream-response.js'
 import { readAcceptEncoding } from '../api/accept-encoding.js'
 import { classOf, dependsOnRelease, type Read } from '../api/read.js'
 import { type ErrorResponse } from '../api/error-response.js'
+import { headerNamesOf, headerSuffix, type Position, positionHeaders, ownHeaderFamily } from '../api/position.js'
 import { isVersionNotFoundError } from '../api/min-version.js'
-import { CommonHeaderCache, varyOf } from './common-header-cache.js'
 import { type Outcome, cacheStatusOf, outcomeOfErrorStatus, ownCacheStatusOf, bypassStatus } from './outcomes.js'
 import {
   emittedFamiliesOf,
@@ -15,7 +17,7 @@ import {
   pinCursorHeaders,
   cursorVersionOf
 } from './cursor-and-gas-headers.js'
-import { type ProxyContext } from './proxy-context.js'
+import { type ProxyContext, type ProxySettings } from './proxy-context.js'
 import { archivalEndpointHeaders } from '../api/pruned-error-builder.js'
 
 /** Response ready to be written; its headers are a flat list, which Node.js writes fastest. */
@@ -66,6 +68,9 @@ const listHeaders = new Set([
   'allow'
 ])
 
+/** Vary of every known read: an endpoint has two media types and several codings. */
+const varyOfReads = 'Accept, Accept-Encoding'
+
 /** Stamps outcomes with a position (law 4: headers are the present, bodies are the past). */
 export class ResponseBuilder {
   readonly #tracker: ProxyContext['tracker']
@@ -93,20 +98,12 @@ export class ResponseBuilder {
 
   /** Builds the response to a read; 304 if the client already has the body. */
   respond (read: Read, outcome: Outcome, preferences: ResponsePreferences): ClientResponse {
-    switch (outcome.name) {
-      case 'hit':
-        return this.#respondFromCache(outcome.entry, read, outcome, preferences)
-      case 'miss':
-      case 'collapsed': {
-        const { response, entry } = outcome.fetched
-        return entry === undefined
-          ? this.#respondFromUpstream(response, read, outcome, preferences)
-          : this.#respondFromCache(entry, read, outcome, preferences)
-      }
-      // A latest response stays `no-store` for the client, even when stored under its version.
-      case 'forwarded':
-        return this.#respondFromUpstream(outcome.fetched.response, read, outcome, preferences)
-    }
+    if (outcome.name === 'hit') return this.#respondFromCache(outcome.entry, read, outcome, preferences)
+    const { response, entry } = outcome.fetched
+    // A latest response stays `no-store` for the client, even when stored under its version.
+    return entry === undefined || outcome.name === 'forwarded'
+      ? this.#respondFromUpstream(response, read, outcome, preferences)
+      : this.#respondFromCache(entry, read, outcome, preferences)
   }
 
   /** Builds an error response in the node's shape. Known reads and missing versions carry the served position. */
@@ -262,4 +259,95 @@ export function matchingTag (ifNoneMatch: string | undefined, tags: () => readon
   if (ifNoneMatch.trim() === '*') return best
   const clientTags = new Set(ifNoneMatch.split(',').map(tag => tag.trim().replace(/^W\//, '')))
   return tags().find(tag => clientTags.has(tag))
+}
+
+/** Headers that several responses share, flat and as HTTP/1 text. */
+interface CommonHeaders {
+  readonly rawHeaders: readonly string[]
+  readonly headerText: string | undefined
+}
+
+/** Cached headers, and the values that select them. */
+interface CachedCommonHeaders extends CommonHeaders {
+  readonly cacheStatus: string
+  readonly cacheControl: string | undefined
+}
+
+/** Caches the headers that all responses at one position share, so they are built once per position. */
+class CommonHeaderCache {
+  readonly #tracker: Tracker
+  readonly #emit: ProxySettings['emit']
+  readonly #vary: string
+  #position: Position | undefined
+  #family: string | undefined
+  #encryptionKey: EncryptionKey | undefined
+  /** Position header names of every emitted family; they change only with the family. */
+  #headerNames: readonly (readonly string[])[] | undefined
+  /** The node's own name alone, because clients know no other. */
+  #encryptionKeyNames: readonly string[] = []
+  /** Headers at this position: so few that a linear search is cheaper than a new map for each position. */
+  readonly #cached: CachedCommonHeaders[] = []
+
+  constructor (tracker: Tracker, emit: ProxySettings['emit'], variesByOrigin = false) {
+    this.#tracker = tracker
+    this.#emit = emit
+    this.#vary = variesByOrigin ? `${varyOfReads}, Origin` : varyOfReads
+  }
+
+  /** Returns the headers of a known read's response, except those of its own body. */
+  get (position: Position | undefined, cacheStatus: string, cacheControl: string | undefined): CommonHeaders {
+    this.#currentHeaderNames()
+    const { encryptionKey } = this.#tracker
+    if (this.#position !== position || this.#encryptionKey !== encryptionKey) {
+      this.#cached.length = 0
+      this.#position = position
+      this.#encryptionKey = encryptionKey
+    }
+    for (const made of this.#cached) {
+      if (made.cacheStatus === cacheStatus && made.cacheControl === cacheControl) return made
+    }
+    const rawHeaders = ['cache-status', cacheStatus, 'vary', this.#vary, ...this.positionHeaders(position)]
+    if (cacheControl !== undefined) rawHeaders.push('cache-control', cacheControl)
+    const made = { cacheStatus, cacheControl, rawHeaders, headerText: printHeaders(rawHeaders) }
+    this.#cached.push(made)
+    return made
+  }
+
+  /** Returns the headers of a position in every emitted family, and the key of its epoch. */
+  positionHeaders (position: Position | undefined): readonly string[] {
+    if (position === undefined) return []
+    const headers = this.#currentHeaderNames().flatMap(names => positionHeaders(position, names))
+    const { encryptionKey } = this.#tracker
+    if (encryptionKey !== undefined && encryptionKey.epoch === position.head.epoch) {
+      for (const name of this.#encryptionKeyNames) headers.push(name, encryptionKey.text)
+    }
+    return headers
+  }
+
+  #currentHeaderNames (): readonly (readonly string[])[] {
+    const { family } = this.#tracker
+    if (this.#headerNames !== undefined && this.#family === family) return this.#headerNames
+    this.#headerNames = emittedFamiliesOf(this.#emit, family).map(prefix =>
+      headerNamesOf(prefix).map(name => flattenHeader(prefix === ownHeaderFamily ? name.toUpperCase() : name))
+    )
+    this.#encryptionKeyNames = family !== undefined && this.#emit.includes('upstream')
+      ? [flattenHeader(family + headerSuffix.encryptionKey)]
+      : []
+    this.#family = family
+    // Cached headers use the names of the previous family.
+    this.#cached.length = 0
+    return this.#headerNames
+  }
+}
+
+/** Merges Vary names and, when CORS headers depend on it, Origin; undefined when nothing varies. */
+export function varyOf (names: string | undefined, variesByOrigin: boolean): string | undefined {
+  const byName = new Map<string, string>()
+  for (const item of [...names?.split(',') ?? [], ...(variesByOrigin ? ['Origin'] : [])]) {
+    const name = item.trim()
+    if (name !== '' && !byName.has(name.toLowerCase())) byName.set(name.toLowerCase(), name)
+  }
+  // `*` covers every name and must be the only one (RFC 9110, section 12.5.5).
+  if (byName.has('*')) return '*'
+  return byName.size === 0 ? undefined : [...byName.values()].join(', ')
 }

@@ -18,7 +18,7 @@ import {
   type Loaded,
   type Outcome
 } from './outcomes.js'
-import { noClient, pinToCurrentChain, type PinnedRead, type ReadClient, resolvePosition } from './pinned-read.js'
+import { noClient, pinToCurrentChain, type PinnedRead, type ReadClient } from './pinned-read.js'
 import { type ProxyContext } from './proxy-context.js'
 import { countPrunedResponse, highestVersionOf, rejectPruned } from './pruned-reads.js'
 import { type ParsedRequest } from './parsed-request.js'
@@ -161,7 +161,8 @@ async function serveMoving (context: ProxyContext, pinned: PinnedRead): Promise<
   if (isCachedEntry(result)) return serveHit(context, pinned, result)
   const stamped = stampOfLatest(pinned.read, result)
   if (stamped !== undefined) context.tracker.show(stamped)
-  return { name: 'forwarded', fetched: result, position: stamped?.position ?? await resolvePosition(context) }
+  else if (context.tracker.position === undefined) await context.resolveChain()
+  return { name: 'forwarded', fetched: result, position: stamped?.position ?? context.tracker.position }
 }
 
 /** Records the wait of a traced read for the fetch of another; a read that fetched itself has spans of attempts. */

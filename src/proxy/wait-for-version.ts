@@ -1,10 +1,9 @@
 import { type VersionWaitResult } from '../chain/version-waits.js'
 import { type Position } from '../api/position.js'
-import { describeUnusableChains } from '../chain/describe-chain-mismatch.js'
 import { versionNotFoundError } from '../api/min-version.js'
 import { type Read } from '../api/read.js'
 import { unavailableError } from '../api/error-response.js'
-import { type ReadClient } from './pinned-read.js'
+import { noUpstreamError, type ReadClient } from './pinned-read.js'
 import { type ProxyContext } from './proxy-context.js'
 
 /** Versions that upstreams must have reached: the version that a read names, and its minimum version. */
@@ -35,47 +34,28 @@ export async function waitForVersions (
   { requestedVersion, minVersion }: VersionRequirements,
   client: ReadClient
 ): Promise<void> {
-  const { now, settings: { waitMs } } = context
+  const { now, tracker, settings: { waitMs } } = context
   const startedAtMs = now()
-  if (minVersion !== undefined) await waitForMinVersion(context, minVersion, client)
-  const { position } = context.tracker
+  const waitFor = async (version: bigint, timeoutMs: number): Promise<VersionWaitResult> => {
+    const waitResult = await context.versionWaits.waitFor(version, timeoutMs, client.id)
+    context.metrics.waited(waitResult)
+    return waitResult
+  }
+  if (minVersion !== undefined) {
+    if (tracker.position === undefined) await context.resolveChain()
+    const isAbove = isAboveServedHead(context, { requestedVersion: undefined, minVersion })
+    const waitResult = isAbove ? await waitFor(minVersion, waitMs === 0 ? defaultMinVersionWaitMs : waitMs) : 'reached'
+    // Unavailable, not missing: without a wait, the arrival of the version is unknown (law 11: "gone" and "not there"
+    // are facts, not guesses).
+    if (waitResult === 'too_many_waits') throw unavailableError('too many wait for a version')
+    if (tracker.position === undefined) throw noUpstreamError(context, 'no upstream has reported a position yet')
+    if (tracker.position.head.version < minVersion) throw versionNotFoundError(minVersion)
+  }
   const leftMs = waitMs - (now() - startedAtMs)
   if (
-    requestedVersion !== undefined && position !== undefined && leftMs > 0 &&
-    isNearHead(position, requestedVersion)
-  ) {
-    await waitForVersion(context, requestedVersion, leftMs, client)
-  }
-}
-
-async function waitForMinVersion (context: ProxyContext, version: bigint, client: ReadClient): Promise<void> {
-  if (context.tracker.position === undefined) await context.resolveChain()
-  const { waitMs } = context.settings
-  const timeoutMs = waitMs === 0 ? defaultMinVersionWaitMs : waitMs
-  const waitResult = await waitForVersion(context, version, timeoutMs, client)
-  // Unavailable, not missing: without a wait, the arrival of the version is unknown (law 11: "gone" and "not there" are
-  // facts, not guesses).
-  if (waitResult === 'too_many_waits') throw unavailableError('too many wait for a version')
-  const { position } = context.tracker
-  if (position === undefined) {
-    throw unavailableError(
-      describeUnusableChains(context.upstreamPool.upstreams, context.tracker) ??
-        'no upstream has reported a position yet'
-    )
-  }
-  if (position.head.version < version) throw versionNotFoundError(version)
-}
-
-async function waitForVersion (
-  context: ProxyContext,
-  version: bigint,
-  timeoutMs: number,
-  client: ReadClient
-): Promise<VersionWaitResult> {
-  if (!isAboveServedHead(context, { requestedVersion: undefined, minVersion: version })) return 'reached'
-  const waitResult = await context.versionWaits.waitFor(version, timeoutMs, client.id)
-  context.metrics.waited(waitResult)
-  return waitResult
+    requestedVersion !== undefined && tracker.position !== undefined && leftMs > 0 &&
+    isNearHead(tracker.position, requestedVersion)
+  ) await waitFor(requestedVersion, leftMs)
 }
 
 /** Reports a version just above the head, by the average block size of the window. */

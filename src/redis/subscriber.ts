@@ -25,9 +25,7 @@ export class RedisSubscriber {
     const client = this.#connect(this.#attempt++)
     this.#client = client
     client.on('error', () => {})
-    client.on('ready', () => {
-      this.#subscribe(client).catch(() => client.disconnect())
-    })
+    client.on('ready', () => this.#subscribe(client).catch(() => client.disconnect()))
     client.on('message', (_channel: string, text: string) => onMessage(text))
     client.once('end', () => {
       if (!this.#isStopped) {

@@ -107,7 +107,7 @@ export class ConnectionPool {
 
   /** Sends a request; its slot is released when the exchange ends, fails or is cancelled. */
   send (
-    { method, target, headers, callerHeaders, body, bytes, isIdempotent }: UpstreamRequest,
+    { method, target, headers, callerHeaders, body, client, isIdempotent }: UpstreamRequest,
     maxBufferedBytes: number,
     slot: RequestSlot | undefined,
     onDone: () => void
@@ -124,7 +124,7 @@ export class ConnectionPool {
     const receiver = new ResponseReceiver({
       maxBufferedBytes: method === 'HEAD' ? undefined : maxBufferedBytes,
       inFlight: this.#options.inFlight,
-      requestBytes: bytes,
+      requestBytes: client?.bytes,
       slot,
       // Retries once where a reused connection died: the upstream may have closed it unseen (RFC 9110, section 9.2.2).
       // New connections get no retry.

@@ -69,9 +69,7 @@ export class DnsCache {
         if (all === true) callback(null, [...found])
         else callback(null, first?.address ?? '', first?.family)
       },
-      (error: Error) => {
-        callback(error, [])
-      }
+      (error: Error) => callback(error, [])
     )
   }
 
@@ -109,16 +107,14 @@ export class DnsCache {
   }
 
   #lookUp (hostname: string, entry: CachedName): PendingLookup {
-    if (entry.pending !== undefined) return entry.pending
-    const pending = {
-      startedAtMs: this.#options.now(),
-      addresses: this.#lookUpOnce(hostname, entry).finally(() => {
+    if (entry.pending === undefined) {
+      const addresses = this.#lookUpOnce(hostname, entry).finally(() => {
         entry.pending = undefined
       })
+      addresses.catch(() => {})
+      entry.pending = { startedAtMs: this.#options.now(), addresses }
     }
-    pending.addresses.catch(() => {})
-    entry.pending = pending
-    return pending
+    return entry.pending
   }
 
   async #lookUpOnce (hostname: string, entry: CachedName): Promise<readonly LookupAddress[]> {
@@ -194,9 +190,7 @@ export class DnsMonitor {
     if (isIP(hostname.replace(/^\[|\]$/g, '')) !== 0) return
     const dnsCache = new DnsCache({
       ...options,
-      onAnswer: addresses => {
-        this.#applyAddresses(addresses)
-      }
+      onAnswer: addresses => this.#applyAddresses(addresses)
     })
     this.lookup = dnsCache.lookup
     // Resolves once at the start too, so a later change is noticed even before the first request.
@@ -210,9 +204,7 @@ export class DnsMonitor {
   /** Watches the address of a new connection. */
   watch (socket: Socket): void {
     this.#resolvedAtMs.set(socket, this.#options.now())
-    socket.once('close', () => {
-      this.#resolvedAtMs.delete(socket)
-    })
+    socket.once('close', () => this.#resolvedAtMs.delete(socket))
   }
 
   close (): void {

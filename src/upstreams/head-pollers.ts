@@ -1,12 +1,12 @@
 import { type Position, type ResponsePosition } from '../api/position.js'
 import { gasEstimateTarget, indexTarget } from '../api/request-targets.js'
 import { releaseInIndex, type UpstreamResponse } from '../api/upstream-response.js'
-import { QuarantinedError, UnprovenPositionError } from './chain-guard.js'
+import { QuarantinedError, UnprovenPositionError } from './upstream.js'
 import {
   isPollDue,
   mayPollBesideHanging,
   pollIntervalMs,
-  reachability,
+  reachabilityTimeoutMs,
   type PolledUpstream,
   quarantinedPollEveryMs,
   waiterPollEveryMs
@@ -20,23 +20,16 @@ import { type Upstream } from './upstream.js'
 export interface HeadPollOptions {
   readonly upstream: PolledUpstream & { markSilent(): void }
   readonly fetch: (request: UpstreamRequest) => Promise<UpstreamResponse>
-  readonly heads: HeadLearner
+  /** Learns a head; returns `other_chain` for one that is not of our chain. */
+  readonly heads: { learn(position: Position, family: string, encryptionKey: string | undefined): string }
   readonly pollMs: number
   readonly now: () => number
   readonly onRelease: (release: string) => void
-  readonly onPolled: (result: PollOutcome) => void
+  /** Runs after a poll that says something about the upstream. */
+  readonly onPolled: () => void
   /** Runs at every interval, also when no poll is due. */
   readonly onTick?: () => void
 }
-
-/** Learns the heads that polls report. */
-export interface HeadLearner {
-  /** Returns `other_chain` for a head that is not of our chain. */
-  learn(position: Position, family: string, encryptionKey: string | undefined): string
-}
-
-/** Outcome of a poll. */
-export type PollOutcome = 'answered' | 'unanswered' | 'other_chain'
 
 /** Polls one upstream by the polling policy, and reads its release. */
 export class HeadPoller {
@@ -93,48 +86,42 @@ export class HeadPoller {
   }
 
   async #pollOnce (): Promise<void> {
-    const { fetch, heads, now, onRelease } = this.#options
+    const { upstream, fetch, heads, now, onRelease, onPolled } = this.#options
     const sentAtMs = now()
     this.#sentAtMs = sentAtMs
+    let isOffChain = false
+    let stamped: ResponsePosition | undefined
     try {
-      const { stamped, release } = await fetchHeadAndRelease(fetch)
-      if (stamped === undefined) return this.#report('unanswered')
-      const { position, family, encryptionKey } = stamped
-      if (heads.learn(position, family, encryptionKey) === 'other_chain') return this.#report('other_chain')
-      this.#respondedAtMs = now()
-      if (release !== undefined) onRelease(release)
-      this.#report('answered')
+      const polled = await fetchHeadAndRelease(fetch)
+      stamped = polled.stamped
+      if (stamped !== undefined) {
+        isOffChain = heads.learn(stamped.position, stamped.family, stamped.encryptionKey) === 'other_chain'
+        if (!isOffChain) this.#respondedAtMs = now()
+        if (!isOffChain && polled.release !== undefined) onRelease(polled.release)
+      }
     } catch (error) {
       // The upstream client counts the failure. A cancelled, unsent or overtaken poll says nothing about the upstream.
       const isIgnored = error instanceof UpstreamFailure && isInconclusive(error)
-      if (!this.#isStopped && !isIgnored && sentAtMs >= this.#respondedAtMs) {
-        const isOffChain = error instanceof QuarantinedError || error instanceof UnprovenPositionError
-        this.#report(isOffChain ? 'other_chain' : 'unanswered')
-      }
+      if (this.#isStopped || isIgnored || sentAtMs < this.#respondedAtMs) return
+      isOffChain = error instanceof QuarantinedError || error instanceof UnprovenPositionError
     }
-  }
-
-  #report (outcome: PollOutcome): void {
-    const { upstream, onPolled } = this.#options
     // Answers without a position; one that limits us or fails is not silent.
-    if (outcome === 'unanswered' && upstream.state === 'up') upstream.markSilent()
-    onPolled(outcome)
+    if (stamped === undefined && !isOffChain && upstream.state === 'up') upstream.markSilent()
+    onPolled()
   }
 }
 
 /** Returns true if an upstream reports a head, whatever its health. */
 export async function isReachable (client: Pick<UpstreamClient, 'fetch' | 'timeoutMs'>): Promise<boolean> {
-  for (let polls = 0; polls < reachability.polls; polls++) {
-    if (await readHeadInTime(client) !== undefined) return true
-  }
-  return false
+  // One failure proves nothing.
+  return (await readHeadInTime(client) ?? await readHeadInTime(client)) !== undefined
 }
 
 /** Reads an upstream's head within a second, whatever its health; undefined where that fails. */
 export async function readHeadInTime (
   client: Pick<UpstreamClient, 'fetch' | 'timeoutMs'>
 ): Promise<ResponsePosition | undefined> {
-  const timeoutMs = Math.min(client.timeoutMs, reachability.timeoutMs)
+  const timeoutMs = Math.min(client.timeoutMs, reachabilityTimeoutMs)
   return await readHead(async request => await client.fetch(request, timeoutMs))
 }
 
@@ -193,9 +180,7 @@ export class HeadPollers {
 
   /** Starts all polls; resolves when the chain is known or all first polls have ended. */
   async start (): Promise<void> {
-    await this.#waitForChain(async poll => {
-      await poll.start()
-    })
+    await this.#waitForChain(async poll => await poll.start())
   }
 
   stop (): void {
@@ -204,9 +189,7 @@ export class HeadPollers {
 
   /** Polls all upstreams; resolves when the chain is known or all polls have ended. */
   async resolveChain (): Promise<void> {
-    await this.#waitForChain(async poll => {
-      await poll.poll()
-    })
+    await this.#waitForChain(async poll => await poll.poll())
   }
 
   /** Resolves after the first polls of unknown upstreams before this one in configuration order. */
@@ -223,9 +206,7 @@ export class HeadPollers {
   }
 
   async pollAll (): Promise<void> {
-    await Promise.all(this.#heads.map(async ({ poll }) => {
-      await poll.poll()
-    }))
+    await Promise.all(this.#heads.map(async ({ poll }) => await poll.poll()))
   }
 
   /**
@@ -247,15 +228,13 @@ export class HeadPollers {
 
   /** Verifies every upstream again, because a chain reset is possible (law 7: chains never mix). */
   async reverifyAll (): Promise<void> {
-    for (const { upstream } of this.#heads) upstream.markUnverified()
+    for (const { upstream } of this.#heads) upstream.guard.markUnverified()
     await this.pollAll()
   }
 
   // Waits in configuration order: the first upstream that responds decides the chain.
   async #waitForChain (pollOne: (poll: HeadPoller) => Promise<void>): Promise<void> {
-    const polls = this.#heads.map(async ({ poll }) => {
-      await pollOne(poll)
-    })
+    const polls = this.#heads.map(async ({ poll }) => await pollOne(poll))
     for (const poll of polls) if (!this.#isChainKnown()) await poll
   }
 }
@@ -274,9 +253,7 @@ export class WaiterPolls {
 
   // Polls at once too, because the head may have advanced since the last poll.
   start (): void {
-    this.#timer = setInterval(() => {
-      this.#pollNow()
-    }, waiterPollEveryMs).unref()
+    this.#timer = setInterval(() => this.#pollNow(), waiterPollEveryMs).unref()
     if (this.#now() - this.#polledAtMs >= waiterPollEveryMs) this.#pollNow()
   }
 

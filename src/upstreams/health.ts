@@ -18,14 +18,16 @@ export class Health {
   readonly readLatency = new LatencyWindow()
   /** Requests without a result yet. */
   inFlight = 0
+  /** Moving average; undefined before the first response. */
+  latencyMs: number | undefined
+  /** Last failure since the last success. */
+  lastFailure: string | undefined
   readonly #now: () => number
   #failures = 0
   // True after a failed probe or connection, until a success.
   #isUnreachable = false
   #hasResponded = false
   #backsOffUntilMs = -Infinity
-  #latencyMs: number | undefined
-  #lastFailure: string | undefined
 
   constructor (now: () => number) {
     this.#now = now
@@ -39,7 +41,7 @@ export class Health {
   /** State as requests and probes show it; `unknown` before the first response or failure. */
   get state (): 'unknown' | 'up' | 'backing_off' | 'down' {
     if (this.#isUnreachable || this.isCircuitOpen) return 'down'
-    if (!this.#hasResponded) return this.#lastFailure === undefined ? 'unknown' : 'down'
+    if (!this.#hasResponded) return this.lastFailure === undefined ? 'unknown' : 'down'
     return this.isBackingOff ? 'backing_off' : 'up'
   }
 
@@ -53,27 +55,17 @@ export class Health {
     return !this.isBackingOff && !this.isCircuitOpen
   }
 
-  /** Moving average; undefined before the first response. */
-  get latencyMs (): number | undefined {
-    return this.#latencyMs
-  }
-
-  /** Last failure since the last success. */
-  get lastFailure (): string | undefined {
-    return this.#lastFailure
-  }
-
   /** Estimates the time for one more request; an unmeasured upstream ranks first. */
   get load (): number {
-    return (this.#latencyMs ?? 0) * (this.inFlight + 1)
+    return (this.latencyMs ?? 0) * (this.inFlight + 1)
   }
 
   recordSuccess (): void {
-    if (this.isCircuitOpen) this.#latencyMs = undefined
+    if (this.isCircuitOpen) this.latencyMs = undefined
     this.#failures = 0
     this.#isUnreachable = false
     this.#hasResponded = true
-    this.#lastFailure = undefined
+    this.lastFailure = undefined
   }
 
   /** Counts as a success unless only reads have failed: a good probe does not prove that they work again. */
@@ -83,22 +75,22 @@ export class Health {
 
   /** Raises the average by a wait that ended without a response; the true latency is longer. */
   recordMinLatency (waitedMs: number, isRead = false): void {
-    if (waitedMs > (this.#latencyMs ?? 0)) this.recordLatency(waitedMs, isRead)
+    if (waitedMs > (this.latencyMs ?? 0)) this.recordLatency(waitedMs, isRead)
   }
 
   /** Only for responses other than upstream faults: errors come fast and would make a failing upstream look quick. */
   recordLatency (tookMs: number, isRead = false): void {
     if (isRead) this.readLatency.add(tookMs)
-    this.#latencyMs = this.#latencyMs === undefined
+    this.latencyMs = this.latencyMs === undefined
       ? tookMs
-      : this.#latencyMs + (tookMs - this.#latencyMs) * latencyWeight
+      : this.latencyMs + (tookMs - this.latencyMs) * latencyWeight
   }
 
   /** Records a failed request; `isUnreachable` marks a fault of the whole upstream. */
   recordFailure (reason: string, isUnreachable = false): void {
     this.#failures++
     this.#isUnreachable ||= isUnreachable
-    this.#lastFailure = reason
+    this.lastFailure = reason
   }
 
   /** Backs off after a 429, which is not a failure. */

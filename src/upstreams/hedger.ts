@@ -15,7 +15,10 @@ export interface HedgeMetrics {
 }
 
 /** Limits of hedging; `afterMs` is the delay until an upstream's own 95th percentile is known. */
-export type HedgeOptions = Readonly<Record<'share' | 'burst' | 'afterMs', number>>
+export type HedgeOptions = Readonly<Record<'share' | 'afterMs', number>>
+
+// Hedges that a process may send at once, beyond their share of reads.
+const hedgeBurst = 10
 
 /** Starts the request on an upstream; the signal cancels it. Never rejects. */
 export type StartAttempt = (upstream: Upstream, signal: CancelSignal) => Promise<Attempt>
@@ -29,8 +32,8 @@ export class Hedger {
   readonly #afterMs: number
   readonly #metrics: HedgeMetrics
 
-  constructor ({ share, burst, afterMs }: HedgeOptions, metrics: HedgeMetrics) {
-    this.#rate = { interval: 1 / share, burst }
+  constructor ({ share, afterMs }: HedgeOptions, metrics: HedgeMetrics) {
+    this.#rate = { interval: 1 / share, burst: hedgeBurst }
     this.#afterMs = afterMs
     this.#metrics = metrics
   }
@@ -86,9 +89,7 @@ export class Hedger {
 // Runs for every read, where Promise.race would cost more.
 async function takesLongerThan (attempt: Promise<Attempt>, ms: number): Promise<boolean> {
   return await new Promise(resolve => {
-    const clearTimer = onTimeout(ms, () => {
-      resolve(true)
-    })
+    const clearTimer = onTimeout(ms, () => resolve(true))
     attempt.then(() => {
       clearTimer()
       resolve(false)

@@ -34,8 +34,8 @@ export const freshResultMs = 50
 export const waiterPollEveryMs = 100
 /** Limits polls of quarantined upstreams, which reads cause, to one round per interval. */
 export const quarantinedPollEveryMs = 250
-/** Heads that decide if an upstream is reachable: each within this time, and two, since one failure proves nothing. */
-export const reachability = { timeoutMs: 1000, polls: 2 } as const
+/** Time in which an upstream that is reachable reports its head. */
+export const reachabilityTimeoutMs = 1000
 
 /** Interval at which an upstream's poll may become due. */
 export function pollIntervalMs (pollMs: number): number {

@@ -101,7 +101,7 @@ function loadByWeight ({ health, settings }: Upstream): number {
 }
 
 function byFreeSlot (a: Upstream, b: Upstream): number {
-  return Number(a.isFull) - Number(b.isFull)
+  return Number(a.client.limiter.isFull) - Number(b.client.limiter.isFull)
 }
 
 function byHistory (a: Upstream, b: Upstream, { events }: UpstreamRequirements): number {
@@ -172,15 +172,6 @@ export function lagSecondsOf (
       return behind - Math.max(0, own.ageMs - stamp.ageMs) / 1000
     })
   )
-}
-
-/** True for an upstream that lags by more than `maxLagSeconds`. */
-export function isLagging (
-  upstream: Upstream,
-  upstreams: readonly Upstream[],
-  served: LedgerStamp | undefined
-): boolean {
-  return (lagSecondsOf(upstream, upstreams, served) ?? 0) > upstream.settings.maxLagSeconds
 }
 
 function stampOf ({ isUp, stamped, stampAgeMs }: Upstream): LedgerStamp | undefined {

@@ -167,9 +167,7 @@ export class ResponseReceiver implements Dispatcher.DispatchHandler {
     const rest = new Readable({
       // Fixed, since the default differs between Node versions; bounds the memory of a slow reader.
       highWaterMark: 16_384,
-      read: () => {
-        controller.resume()
-      },
+      read: () => controller.resume(),
       destroy: (error, done) => {
         if (!this.#isDone) controller.abort(error ?? new Error('body discarded'))
         done(error)
@@ -184,9 +182,7 @@ export class ResponseReceiver implements Dispatcher.DispatchHandler {
     this.#replaceHeld(
       this.#options.inFlight?.take(length < bytesPerStream ? Math.max(0, length) : bytesPerStream, this.#clientId)
     )
-    this.#options.slot?.markStreaming(reason => {
-      rest.destroy(reason)
-    })
+    this.#options.slot?.markStreaming(reason => rest.destroy(reason))
   }
 }
 

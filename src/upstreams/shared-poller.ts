@@ -63,9 +63,7 @@ export class SharedPoller {
   /** Stops polling and publishing. */
   async close (): Promise<void> {
     this.#isClosed = true
-    await Promise.all([...this.#clients.values()].map(async client => {
-      await client.close()
-    }))
+    await Promise.all([...this.#clients.values()].map(async client => await client.close()))
   }
 
   async #send (state: SharedPollState, timeoutMs: number): Promise<void> {

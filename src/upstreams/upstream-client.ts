@@ -44,6 +44,7 @@ export class UpstreamClient {
   readonly url: string
   readonly timeoutMs: number
   readonly limiter: UpstreamLimiter
+  readonly probeTransport: Transport | undefined
   /** Release from the last response to `GET /v1`. */
   release: string | undefined
   readonly #options: UpstreamClientOptions
@@ -57,6 +58,7 @@ export class UpstreamClient {
     this.name = name
     this.url = url
     this.timeoutMs = timeoutMs
+    this.probeTransport = options.probeTransport
     this.#options = options
     this.#metrics = metrics
     this.#connectionPool = new ConnectionPool(options)
@@ -64,20 +66,13 @@ export class UpstreamClient {
       maxConcurrent,
       requestsPerSecond,
       now,
-      onBrokenOff: () => {
-        metrics.brokeOffStream?.(name)
-      }
+      onBrokenOff: () => metrics.brokeOffStream?.(name)
     })
   }
 
   /** True when the last request got a response with position headers or a status below 500. */
   get lastFetchSucceeded (): boolean {
     return this.#lastFetchSucceeded
-  }
-
-  /** Fetches through the probe transport where one is configured. */
-  async probe (request: UpstreamRequest, timeoutMs: number): Promise<UpstreamResponse> {
-    return await this.fetch(request, timeoutMs, undefined, this.#options.probeTransport)
   }
 
   /** Fetches once, and buffers the body up to the limit unless it is to be streamed; rejects with UpstreamFailure. */
@@ -88,7 +83,7 @@ export class UpstreamClient {
     transport: Transport = this.#connectionPool
   ): Promise<UpstreamResponse> {
     const { now, maxBufferedBytes, ignoreCacheControl, onConnectionLost } = this.#options
-    const { clientId, isProbe = false } = request
+    const { client, isProbe = false } = request
     const isLimited = transport === this.#connectionPool
     const startedMs = now()
     const record = (status: string): void => {
@@ -98,9 +93,9 @@ export class UpstreamClient {
     let clearTimer: (() => void) | undefined
     try {
       if (isAborted(signal)) throw signal?.reason
-      let slot = isLimited ? this.limiter.tryAcquire(isProbe, clientId) : undefined
+      let slot = isLimited ? this.limiter.tryAcquire(isProbe, client?.id) : undefined
       if (slot === undefined && isLimited) {
-        slot = await this.limiter.acquire({ clientId, isProbe, timeoutMs, signal })
+        slot = await this.limiter.acquire({ clientId: client?.id, isProbe, timeoutMs, signal })
         leftMs -= now() - startedMs
       }
       // Reads the release before sending: an upgrade in between makes an entry look older, never newer.
@@ -109,9 +104,12 @@ export class UpstreamClient {
         if (signal !== undefined) receiver.cancel(signal.reason)
       }
       // A streamed body may take as long as its reader; it keeps the slot until its end.
-      const receiver = transport.send(request, request.isStreamed === true ? 0 : maxBufferedBytes, slot, () => {
-        signal?.removeEventListener('abort', onCancel)
-      })
+      const receiver = transport.send(
+        request,
+        request.isStreamed === true ? 0 : maxBufferedBytes,
+        slot,
+        () => signal?.removeEventListener('abort', onCancel)
+      )
       clearTimer = onTimeout(leftMs, () => {
         receiver.cancel(new DOMException('timed out', 'TimeoutError'))
         // Treats silence as a lost connection: the node may have restarted on another chain.

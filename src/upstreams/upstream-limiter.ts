@@ -26,14 +26,9 @@ export interface SlotRequest {
 /** No slot was free: the queue is full, or the queue timeout passed. */
 export class NoSlotError extends Error {}
 
-interface Waiter extends SlotOwner {
+interface Waiter extends Pick<RequestSlot, 'clientId' | 'isProbe'> {
   start(slot: RequestSlot): void
   reject(): void
-}
-
-interface SlotOwner {
-  readonly clientId: string
-  readonly isProbe: boolean
 }
 
 /** A response that holds its slot for as long as its client reads. */
@@ -43,7 +38,7 @@ interface Stream {
 }
 
 /** Slot of one request in flight. */
-export class RequestSlot implements SlotOwner {
+export class RequestSlot {
   readonly clientId: string
   readonly isProbe: boolean
   isSent = false
@@ -247,7 +242,7 @@ export class UpstreamLimiter {
     this.#lastExhausted = { limit, atMs: this.#now() }
   }
 
-  #startSlot ({ clientId, isProbe }: SlotOwner): RequestSlot {
+  #startSlot ({ clientId, isProbe }: Pick<RequestSlot, 'clientId' | 'isProbe'>): RequestSlot {
     this.#inFlight++
     if (!isProbe) this.#clientsInFlight++
     if (this.#rateLimiter !== undefined) this.#rateLimiter.reserved++

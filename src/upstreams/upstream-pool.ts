@@ -69,7 +69,7 @@ export class UpstreamPool {
   ): Promise<UpstreamResponse> {
     const hedger = request.isStreamed === true ? undefined : this.#hedger
     hedger?.earn()
-    const attempts = request.isIdempotent ? request.attempts ?? newAttemptBudget() : { left: 1 }
+    const attempts = request.isIdempotent ? request.client?.attempts ?? newAttemptBudget() : { left: 1 }
     if (this.#eligible.length === 0) await this.#options.onAllQuarantined()
     const tried = new Set<Upstream>()
     const flawed: FlawedResponse[] = []
@@ -84,11 +84,11 @@ export class UpstreamPool {
     for (;;) {
       const [upstream, ...others] = remaining()
       if (upstream === undefined || signal?.aborted === true) break
-      const startAttempt = async (one: Upstream, hedgeSignal = signal): Promise<Attempt> => {
+      const startAttempt = (one: Upstream, hedgeSignal = signal): Promise<Attempt> => {
         tried.add(one)
         attempts.left--
         const isOneLeft = attempts.left > 0 && others.some(other => other !== one && isPromising(other, requirements))
-        return await one.fetch(request, inspect, isOneLeft ? one.client.timeoutMs / 2 : undefined, hedgeSignal)
+        return one.fetch(request, inspect, isOneLeft ? one.client.timeoutMs / 2 : undefined, hedgeSignal)
       }
       const results = hedger === undefined || others.length === 0
         ? [await startAttempt(upstream)]

@@ -16,6 +16,18 @@ export function newAttemptBudget (): AttemptBudget {
   return { left: maxAttempts }
 }
 
+/** Client request, as far as upstreams need to know it. */
+export interface RequestingClient {
+  /** Identity for fair queueing of upstream slots; undefined for work of no client. */
+  readonly id: string | undefined
+  /** Bytes fetched for the request, which it holds until it is answered. */
+  readonly bytes?: RequestBytes | undefined
+  /** Present only if the request is traced. */
+  readonly span?: Span | undefined
+  /** Attempts that it may still cost, over all its fetches; undefined bounds each fetch alone. */
+  readonly attempts?: AttemptBudget | undefined
+}
+
 /**
  * Request built from the canonical read, so nothing outside the key reaches an upstream (law 1: what is keyed is what
  * is sent).
@@ -30,14 +42,8 @@ export interface UpstreamRequest {
   /** Headers about the client and its trace, for the node's own log; responses do not depend on them. */
   readonly callerHeaders?: Readonly<Record<string, string>>
   readonly body?: string | Buffer | undefined
-  /** Client identity for fair queueing of upstream slots. */
-  readonly clientId?: string | undefined
-  /** Client request that holds the response's bytes until it is answered. */
-  readonly bytes?: RequestBytes | undefined
-  /** Traced client request that needs the response. */
-  readonly span?: Span | undefined
-  /** Attempts that the client request may still cost, over all its fetches. */
-  readonly attempts?: AttemptBudget | undefined
+  /** Client request that needs the response; absent for work of no client. */
+  readonly client?: RequestingClient | undefined
   /** True to stream the body instead of buffering it; such a request is never hedged. */
   readonly isStreamed?: boolean
   /** True for varve's own polls of the upstream's state and tail, which go before client requests. */

@@ -2,13 +2,20 @@
 // replaced.
 const mixedReleasesMs = 60_000
 
+/** Releases of the nodes behind one address. */
+interface SeenReleases {
+  last: string
+  mixedUntilMs: number
+  readonly seenAtMs: Map<string, number>
+}
+
 /**
  * Releases that live upstreams run, of this process and of the other replicas (law 8: rendering can change, history
  * cannot).
  */
 export class UpstreamSoftwareReleases {
   readonly #now: () => number
-  readonly #upstreams = new Map<string, UpstreamReleases>()
+  readonly #upstreams = new Map<string, SeenReleases>()
   readonly #isUp: (upstream: string) => boolean
   #peerReleases: ReadonlySet<string> = new Set()
 
@@ -18,9 +25,17 @@ export class UpstreamSoftwareReleases {
   }
 
   record (release: string, upstream = ''): void {
-    const releases = this.#upstreams.get(upstream) ?? new UpstreamReleases(this.#now)
-    this.#upstreams.set(upstream, releases)
-    releases.record(release)
+    const nowMs = this.#now()
+    const seen = this.#upstreams.get(upstream) ?? { last: release, mixedUntilMs: -Infinity, seenAtMs: new Map() }
+    this.#upstreams.set(upstream, seen)
+    // Returning to an earlier release means that nodes of both are running.
+    const seenAtMs = seen.seenAtMs.get(release)
+    if (release !== seen.last && seenAtMs !== undefined && nowMs - seenAtMs < mixedReleasesMs) {
+      seen.mixedUntilMs = nowMs + mixedReleasesMs
+    }
+    seen.last = release
+    seen.seenAtMs.set(release, nowMs)
+    for (const [other, at] of seen.seenAtMs) if (nowMs - at >= mixedReleasesMs) seen.seenAtMs.delete(other)
   }
 
   /** Replaces the releases that other replicas report. */
@@ -30,8 +45,14 @@ export class UpstreamSoftwareReleases {
 
   /** Releases of this process's upstreams that are up. */
   get own (): readonly string[] {
+    const nowMs = this.#now()
+    const up = [...this.#upstreams].filter(([upstream]) => this.#isUp(upstream))
     return [
-      ...new Set([...this.#upstreams].flatMap(([upstream, releases]) => this.#isUp(upstream) ? releases.all : []))
+      ...new Set(up.flatMap(([, { last, mixedUntilMs, seenAtMs }]) =>
+        nowMs >= mixedUntilMs
+          ? [last]
+          : [...seenAtMs].filter(([, at]) => nowMs - at < mixedReleasesMs).map(([release]) => release)
+      ))
     ]
   }
 
@@ -40,39 +61,5 @@ export class UpstreamSoftwareReleases {
     for (const [upstream, { last }] of this.#upstreams) if (last === release && this.#isUp(upstream)) return false
     const { own } = this
     return own.length > 0 && !own.includes(release) && !this.#peerReleases.has(release)
-  }
-}
-
-/** Releases of the nodes behind one address. */
-class UpstreamReleases {
-  readonly #now: () => number
-  readonly #seenAtMs = new Map<string, number>()
-  #last: string | undefined
-  #isMixedUntilMs = -Infinity
-
-  constructor (now: () => number) {
-    this.#now = now
-  }
-
-  get last (): string | undefined {
-    return this.#last
-  }
-
-  // Returning to an earlier release means that nodes of both are running.
-  record (release: string): void {
-    const nowMs = this.#now()
-    const seenAtMs = this.#seenAtMs.get(release)
-    if (release !== this.#last && seenAtMs !== undefined && nowMs - seenAtMs < mixedReleasesMs) {
-      this.#isMixedUntilMs = nowMs + mixedReleasesMs
-    }
-    this.#last = release
-    this.#seenAtMs.set(release, nowMs)
-    for (const [other, at] of this.#seenAtMs) if (nowMs - at >= mixedReleasesMs) this.#seenAtMs.delete(other)
-  }
-
-  get all (): readonly string[] {
-    const nowMs = this.#now()
-    if (nowMs >= this.#isMixedUntilMs) return this.#last === undefined ? [] : [this.#last]
-    return [...this.#seenAtMs].filter(([, at]) => nowMs - at < mixedReleasesMs).map(([release]) => release)
   }
 }

@@ -1,7 +1,6 @@
 import { type ResponsePosition } from '../api/position.js'
 import { headerOf, reportsUpstreamFault, type UpstreamResponse } from '../api/upstream-response.js'
 import { withTimeout } from '../with-timeout.js'
-import { type ChainGuard, type QuarantineReason, UnprovenPositionError } from './chain-guard.js'
 import { Health, readRetryAfterMs } from './health.js'
 import { pollTimeoutMs } from './polling-policy.js'
 import { type UpstreamClient } from './upstream-client.js'
@@ -14,6 +13,53 @@ import {
   type InspectResponse
 } from './upstream-failure.js'
 import { type CancelSignal, type UpstreamRequest } from './upstream-request.js'
+
+/** Message for operators: why an upstream cannot be on our chain (law 7: chains never mix). */
+export type QuarantineReason = string
+
+/** Error for a response of a quarantined upstream, which is never used. */
+export class QuarantinedError extends Error {}
+
+/** Error for a response whose position contradicts or jumps ahead of our chain, without a proof; it is never used. */
+export class UnprovenPositionError extends Error {
+  constructor (upstream: string) {
+    super(`${upstream} sent a position that nothing proves`)
+  }
+}
+
+/**
+ * Guards one upstream's responses, so that none of another chain is used (law 7: chains never mix); `chain/` decides.
+ */
+export interface ChainGuard {
+  /** True once its chain was verified, until it fails, loses a connection, or the chain is reset. */
+  readonly isVerified: boolean
+  /** Says why it gets no data requests; undefined unless quarantined. */
+  readonly quarantineReason: QuarantineReason | undefined
+  /** Chain id that a quarantined upstream serves. */
+  readonly quarantinedChainId: number | undefined
+  /** True if a response without position headers may be used; it may be of any chain. */
+  readonly acceptsUnstamped: boolean
+  /** Records the end of a request; after a failure the upstream is verified again. */
+  recordFetch(hasSucceeded: boolean): void
+  /** True if the upstream must be verified before a response with this position is used. */
+  needsVerification(stamped: ResponsePosition): boolean
+  /** Verifies the upstream; concurrent callers share one verification. Rejects when the result is unknown now. */
+  verify(stamped: ResponsePosition, sentAtMs: number): Promise<void>
+  /** Throws if the position is still not believed after a verification. */
+  rejectIfUnproven(stamped: ResponsePosition): void
+  /** Quarantines it for some seconds, because it contradicts itself. */
+  quarantine(): void
+  /** Throws QuarantinedError if the upstream is quarantined. */
+  rejectIfQuarantined(): void
+  /** Verifies again as a routine check where one is due; a check that fails to run changes nothing. */
+  reverifyIfDue(stamped: ResponsePosition | undefined): Promise<void>
+  /** Forces a new verification before the next response is used. */
+  markUnverified(): void
+  /** Treats a lost connection as a possible restart on another chain; returns true if a poll should verify it now. */
+  recordConnectionLost(): boolean
+  /** Follows a chain reset; a quarantine ends where its chain id became ours. */
+  resetChain(chainId: number | undefined): void
+}
 
 /** Closed list of upstream states, as in /status.json and the label `state` of varve_upstream_state. */
 export const upstreamStates = ['unknown', 'up', 'backing_off', 'down', 'quarantined'] as const
@@ -58,7 +104,7 @@ export class Upstream {
   readonly client: UpstreamClient
   readonly health: Health
   readonly settings: RankingSettings
-  readonly #guard: ChainGuard
+  readonly guard: ChainGuard
   readonly #now: () => number
   #isSilent = false
   #hasProbed = false
@@ -74,7 +120,7 @@ export class Upstream {
   constructor (client: UpstreamClient, guard: ChainGuard, now: () => number, settings: RankingSettings) {
     this.client = client
     this.settings = settings
-    this.#guard = guard
+    this.guard = guard
     this.#now = now
     this.health = new Health(now)
   }
@@ -113,12 +159,7 @@ export class Upstream {
 
   /** True once its chain was verified, until it fails, loses a connection, or the chain is reset. */
   get isVerified (): boolean {
-    return this.#guard.isVerified
-  }
-
-  /** True when another request would queue. */
-  get isFull (): boolean {
-    return this.client.limiter.isFull
+    return this.guard.isVerified
   }
 
   /** First and last version that it has, as last stamped; undefined before the first stamp and while quarantined. */
@@ -143,12 +184,12 @@ export class Upstream {
 
   /** Says why it gets no data requests; undefined unless quarantined. */
   get quarantineReason (): QuarantineReason | undefined {
-    return this.#guard.quarantineReason
+    return this.guard.quarantineReason
   }
 
   /** Chain id that a quarantined upstream serves. */
   get quarantinedChainId (): number | undefined {
-    return this.#guard.quarantinedChainId
+    return this.guard.quarantinedChainId
   }
 
   /** Sends a request once and judges the response. Remembers a read for a retry once the circuit is open. */
@@ -158,7 +199,8 @@ export class Upstream {
     timeoutMs = this.client.timeoutMs,
     signal?: CancelSignal
   ): Promise<Attempt> {
-    const { isStreamed, isIdempotent, span } = request
+    const { isStreamed, isIdempotent, client } = request
+    const span = client?.span
     const purpose = isStreamed !== true ? 'read' : isIdempotent ? 'other' : 'write'
     if (purpose === 'read' && !this.health.isCircuitOpen) this.#lastRead = request
     const run = (): Promise<Attempt> =>
@@ -190,10 +232,8 @@ export class Upstream {
   async probe (request: UpstreamRequest): Promise<UpstreamResponse> {
     const timeoutMs = pollTimeoutMs(this.client.timeoutMs, !this.#hasProbed)
     this.#hasProbed = true
-    const { response } = await this.#record(
-      this.#use(this.client.probe(request, timeoutMs), timeoutMs, 'probe'),
-      undefined
-    )
+    const fetched = this.client.fetch(request, timeoutMs, undefined, this.client.probeTransport)
+    const { response } = await this.#record(this.#use(fetched, timeoutMs, 'probe'), undefined)
     if (this.health.isCircuitOpen) this.#retryLastRead().catch(() => {})
     return response
   }
@@ -203,31 +243,16 @@ export class Upstream {
     this.#isSilent = true
   }
 
-  /** Verifies again as a routine check where one is due. */
-  async reverifyIfDue (): Promise<void> {
-    await this.#guard.reverifyIfDue(this.#stamped)
-  }
-
-  /** Forces a new verification before its next response is used. */
-  markUnverified (): void {
-    this.#guard.markUnverified()
-  }
-
-  /** Quarantines it for some seconds, because it contradicts itself. */
-  quarantine (): void {
-    this.#guard.quarantine()
-  }
-
   /** Drops all it reported, which belongs to the previous chain. */
   resetChain (chainId: number | undefined): void {
-    this.#guard.resetChain(chainId)
+    this.guard.resetChain(chainId)
     this.#stamped = undefined
     this.#window = undefined
     this.#highestVersion = -1n
   }
 
   get #isQuarantined (): boolean {
-    return this.#guard.quarantineReason !== undefined
+    return this.guard.quarantineReason !== undefined
   }
 
   /** Judges a response, and records its result in the health; a probe is not inspected. */
@@ -278,15 +303,14 @@ export class Upstream {
   async #retryLastRead (): Promise<void> {
     if (this.#lastRead === undefined || this.#isRetrying) return
     this.#isRetrying = true
-    try {
-      const timeoutMs = pollTimeoutMs(this.client.timeoutMs)
-      const request = { ...this.#lastRead, isProbe: true }
-      const response = await this.#use(this.client.fetch(request, timeoutMs), timeoutMs, 'read')
-      response.rest?.destroy()
-      if (!reportsUpstreamFault(response) && response.stamped !== undefined) this.health.recordSuccess()
-    } finally {
-      this.#isRetrying = false
-    }
+    const request = { ...this.#lastRead, isProbe: true, client: undefined }
+    const { response } = await this.fetch(
+      request,
+      ({ stamped }) => stamped === undefined ? 'impossible' : undefined,
+      pollTimeoutMs(this.client.timeoutMs)
+    )
+    response?.rest?.destroy()
+    this.#isRetrying = false
   }
 
   /**
@@ -310,17 +334,17 @@ export class Upstream {
       }
       throw error
     } finally {
-      this.#guard.recordFetch(this.client.lastFetchSucceeded)
+      this.guard.recordFetch(this.client.lastFetchSucceeded)
     }
     try {
       if (response.stamped !== undefined) {
-        if (this.#guard.needsVerification(response.stamped)) {
+        if (this.guard.needsVerification(response.stamped)) {
           await this.#awaitVerification(response.stamped, startedMs, timeoutMs - (now() - startedMs))
-          this.#guard.rejectIfUnproven(response.stamped)
+          this.guard.rejectIfUnproven(response.stamped)
         }
         this.#learn(response.stamped)
       }
-      this.#guard.rejectIfQuarantined()
+      this.guard.rejectIfQuarantined()
     } catch (error) {
       if (purpose !== 'write' || !(error instanceof UnprovenPositionError)) {
         response.rest?.destroy()
@@ -329,7 +353,7 @@ export class Upstream {
       response = { ...response, stamped: undefined }
     }
     // An unverified upstream's response without position headers may be of any chain (law 7: chains never mix).
-    const mayBeUnstamped = purpose === 'probe' || this.#guard.acceptsUnstamped || reportsUpstreamFault(response)
+    const mayBeUnstamped = purpose === 'probe' || this.guard.acceptsUnstamped || reportsUpstreamFault(response)
     if (response.stamped !== undefined || mayBeUnstamped) return response
     response.rest?.destroy()
     throw new UpstreamFailure(this.client.name, 'invalid_response', undefined)
@@ -337,7 +361,7 @@ export class Upstream {
 
   // Limits the wait for verification to the rest of the request's own timeout.
   async #awaitVerification (stamped: ResponsePosition, sentAtMs: number, leftMs: number): Promise<void> {
-    const done = await withTimeout(Math.max(0, leftMs), this.#guard.verify(stamped, sentAtMs).then(() => 'compared'))
+    const done = await withTimeout(Math.max(0, leftMs), this.guard.verify(stamped, sentAtMs).then(() => 'compared'))
     if (done === undefined) throw new UpstreamFailure(this.client.name, 'timeout', undefined)
   }
 

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { LowestRecentRequest } from '../../src/proxy/lowest-recent-request.js'
+import { LowestRecentRequest } from '../../src/proxy/history-forecast.js'
 import { type Position } from '../../src/api/position.js'
 
 const window = (oldest: bigint, head: bigint): Position => ({

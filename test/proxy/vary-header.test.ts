@@ -1,5 +1,5 @@
 import t from 'tap'
-import { varyOf } from '../../src/proxy/common-header-cache.js'
+import { varyOf } from '../../src/proxy/response-builder.js'
 
 t.test('Vary names each header once, and Origin where CORS headers depend on it', async t => {
   const cases = [

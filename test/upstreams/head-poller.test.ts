@@ -1,14 +1,17 @@
 import t, { type Test } from 'tap'
 import { readPosition } from '../../src/api/position.js'
 import { Tracker } from '../../src/chain/tracker.js'
-import { HeadPoller, type HeadPollOptions, type PollOutcome } from '../../src/upstreams/head-pollers.js'
+import { HeadPoller, type HeadPollOptions } from '../../src/upstreams/head-pollers.js'
 import { type UpstreamResponse } from '../../src/api/upstream-response.js'
 import { respondToIndex, respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
 import { upstreamClientAt } from '../support/upstream-client.js'
 import { type RequestListener } from 'node:http'
 
+/** Polls that said something: a silent one was answered without a position. */
+type Said = 'polled' | 'silent'
+
 /** Returns a healthy, verified upstream whose position has the given age. */
-function upstreamWith (ageMs: () => number): HeadPollOptions['upstream'] {
+function upstreamWith (ageMs: () => number, said: Said[]): HeadPollOptions['upstream'] {
   return {
     state: 'up',
     isUp: true,
@@ -17,7 +20,7 @@ function upstreamWith (ageMs: () => number): HeadPollOptions['upstream'] {
     get stampAgeMs () {
       return ageMs()
     },
-    markSilent: () => {}
+    markSilent: () => said.push('silent')
   }
 }
 
@@ -34,14 +37,14 @@ async function polled (t: Test, index: RequestListener, requests?: string[]) {
   }, index)
   const upstream = upstreamClientAt(t, stub.url, { timeoutMs: 1000 })
   const tracker = new Tracker(undefined, () => now.ms)
-  const states: PollOutcome[] = []
+  const states: Said[] = []
   const poll = new HeadPoller({
-    upstream: upstreamWith(() => tracker.ageMs),
+    upstream: upstreamWith(() => tracker.ageMs, states),
     fetch: async upstreamRequest => await upstream.fetch(upstreamRequest),
     heads: tracker,
     pollMs: 10,
     now: () => now.ms,
-    onPolled: state => states.push(state),
+    onPolled: () => states.push('polled'),
     onRelease: release => {
       upstream.release = release
     }
@@ -55,24 +58,26 @@ t.test('a poll asks for the gas estimate only where a working index has no posit
     response.writeHead(status).end('{"git_hash":"aaaa"}')
   }
   const gas = '/v1/estimate_gas_price'
-  const cases: Array<[why: string, index: RequestListener, outcome: PollOutcome, asked: string[], release?: string]> = [
-    ['no response', (_request, response) => response.destroy(), 'unanswered', []],
-    ['a release', index(200), 'answered', [gas], 'aaaa'],
-    ['a closed index', index(403), 'answered', [gas]],
-    ['a busy one', index(429), 'unanswered', []],
-    ['a failing one', index(500), 'unanswered', []],
-    ['an overloaded one', index(503), 'unanswered', []]
+  const answered: Said[] = ['polled']
+  const unanswered: Said[] = ['silent', 'polled']
+  const cases: Array<[why: string, index: RequestListener, outcome: Said[], asked: string[], release?: string]> = [
+    ['no response', (_request, response) => response.destroy(), unanswered, []],
+    ['a release', index(200), answered, [gas], 'aaaa'],
+    ['a closed index', index(403), answered, [gas]],
+    ['a busy one', index(429), unanswered, []],
+    ['a failing one', index(500), unanswered, []],
+    ['an overloaded one', index(503), unanswered, []]
   ]
   for (const [why, respond, outcome, asked, release] of cases) {
     const requests: string[] = []
     const { poll, states, tracker, upstream } = await polled(t, respond, requests)
     await poll.poll()
-    t.same([states, requests, upstream.release], [[outcome], asked, release], why)
-    t.equal(tracker.position?.head.version, outcome === 'answered' ? 1000n : undefined, why)
+    t.same([states, requests, upstream.release], [outcome, asked, release], why)
+    t.equal(tracker.position?.head.version, outcome === answered ? 1000n : undefined, why)
   }
   const { poll, states } = await polled(t, index(200))
   await poll.poll()
-  t.same(states, ['unanswered'], 'no endpoint has a position')
+  t.same(states, unanswered, 'no endpoint has a position')
 })
 
 t.test('the head is polled when the position is old, and not while traffic updates it', async t => {
@@ -112,7 +117,7 @@ t.test('the release is polled every 15 s, even while the position is fresh', asy
 
 t.test('a hanging upstream is polled again, with at most 8 polls in flight, and late ones ignored', async t => {
   const now = { ms: 0 }
-  const states: PollOutcome[] = []
+  const states: Said[] = []
   const hanging: Array<(error: Error | undefined) => void> = []
   const fetch = async (): Promise<UpstreamResponse> => {
     const failure = await new Promise<Error | undefined>(resolve => hanging.push(resolve))
@@ -128,12 +133,12 @@ t.test('a hanging upstream is polled again, with at most 8 polls in flight, and 
     }
   }
   const poll = new HeadPoller({
-    upstream: upstreamWith(() => Infinity),
+    upstream: upstreamWith(() => Infinity, states),
     fetch,
     heads: new Tracker(undefined, () => now.ms),
     pollMs: 1000,
     now: () => now.ms,
-    onPolled: state => states.push(state),
+    onPolled: () => states.push('polled'),
     onRelease: () => {}
   })
   const polls = []
@@ -144,14 +149,14 @@ t.test('a hanging upstream is polled again, with at most 8 polls in flight, and 
   t.equal(hanging.length, 8)
   hanging[7]?.(undefined)
   await polls[15]
-  t.same(states, ['answered'])
+  t.same(states, ['polled'])
   for (const fail of hanging) fail(new Error('timed out'))
   await Promise.all(polls)
-  t.same(states, ['answered'])
+  t.same(states, ['polled'])
   const next = poll.poll()
   hanging[8]?.(new Error('timed out'))
   await next
-  t.same(states, ['answered', 'unanswered'], 'a later poll counts')
+  t.same(states, ['polled', 'silent', 'polled'], 'a later poll counts')
   poll.stop()
   await poll.poll()
   t.equal(hanging.length, 9, 'no poll after stop')

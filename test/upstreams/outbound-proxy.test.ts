@@ -91,7 +91,7 @@ t.test('an https upstream is reached through a tunnel, and its certificate is ch
     }, { fetched: () => {} })
     t.teardown(async () => await client.close())
     const request = { endpoint: 'info', method: 'GET', target: '/v1/info', headers: {}, body: undefined }
-    return (await client.fetch({ ...request, isIdempotent: true, clientId: undefined })).status
+    return (await client.fetch({ ...request, isIdempotent: true })).status
   }
   t.equal(await fetchWith(caFile), 200)
   t.same(proxy.asked, [`CONNECT 127.0.0.1:${port} -`])

@@ -15,12 +15,11 @@ import { varveAt } from '../support/varve.js'
 function candidate (name: string, window: string, load = 0, weight = 1): Upstream {
   const [oldest = '', head = ''] = window.split('-')
   return {
-    client: { name },
+    client: { name, limiter: { isFull: false } },
     window: { oldest: BigInt(oldest), head: BigInt(head) },
     health: { isHealthy: true, load },
     isVerified: true,
     isCordoned: false,
-    isFull: false,
     settings: { priority: 0, weight }
   } as unknown as Upstream
 }
