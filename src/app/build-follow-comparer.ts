@@ -1,7 +1,7 @@
 import { type Logger } from 'pino'
 import { FollowComparer } from '../follow/follow-comparer.js'
 import { type Follower } from '../follow/follower.js'
-import { type FollowMetrics } from '../metrics/follow-metrics.js'
+import { type FollowMetrics } from '../metrics/metrics.js'
 import { type HeadPollers } from '../upstreams/head-pollers.js'
 import { type UpstreamPool } from '../upstreams/upstream-pool.js'
 

@@ -9,7 +9,7 @@ import {
   unexpectedError
 } from '../api/error-response.js'
 import { methodNotAllowedError } from '../api/pass-through-target.js'
-import { type ConnectionCutReason } from '../metrics/connection-cut-reasons.js'
+import { type ConnectionCutReason } from '../metrics/definitions.js'
 import { findPendingResponse } from './http-exchange.js'
 
 // Gives the client time to read the error before the connection closes.

@@ -37,11 +37,9 @@ export function addGauges (
   { tracker, versionWaits, lowestRequested, tiers, upstreamPool, inFlight, redis, version, isSandbox, certificate }:
     GaugeSources
 ): void {
-  const add = (name: MetricName, read: () => readonly LabelledValue[]): void => makeGauge(registry, name, read)
-  const positionGauge = (read: (position: NonNullable<Tracker['position']>) => bigint) => (): LabelledValue[] => [[
-    {},
+  const add = (name: MetricName, read: () => number | readonly LabelledValue[]): void => makeGauge(registry, name, read)
+  const positionGauge = (read: (position: NonNullable<Tracker['position']>) => bigint) => (): number =>
     tracker.position === undefined ? NaN : Number(read(tracker.position))
-  ]]
   const each = (read: (upstream: Upstream) => number) => (): LabelledValue[] =>
     upstreamPool.upstreams.map(upstream => [{ upstream: upstream.client.name }, read(upstream)])
   add('varve_chain_info', () =>
@@ -52,12 +50,9 @@ export function addGauges (
   add('varve_ledger_oldest_version', positionGauge(({ oldest }) => oldest.version))
   add('varve_ledger_block_height', positionGauge(({ head }) => head.blockHeight))
   add('varve_ledger_oldest_block_height', positionGauge(({ oldest }) => oldest.blockHeight))
-  add('varve_ledger_position_age_seconds', () => [[{}, tracker.ageMs / 1000]])
-  add(
-    'varve_lowest_requested_version',
-    () => [[{}, tracker.position === undefined ? NaN : Number(lowestRequested.valueIn(tracker.position))]]
-  )
-  add('varve_waiting_for_version', () => [[{}, versionWaits.waiting]])
+  add('varve_ledger_position_age_seconds', () => tracker.ageMs / 1000)
+  add('varve_lowest_requested_version', positionGauge(position => lowestRequested.valueIn(position)))
+  add('varve_waiting_for_version', () => versionWaits.waiting)
   add('varve_upstream_up', each(({ isUp }) => Number(isUp)))
   add(
     'varve_upstream_state',
@@ -82,14 +77,14 @@ export function addGauges (
   add('varve_upstream_max_concurrent', each(({ client }) => client.limiter.maxConcurrent))
   add('varve_upstream_waiting', each(({ client }) => client.limiter.queued))
   add('varve_upstream_slots_held_by_streams', each(({ client }) => client.limiter.streams))
-  add('varve_in_flight_bytes', () => [[{}, inFlight.bytes]])
-  add('varve_in_flight_max_bytes', () => [[{}, inFlight.maxBytes]])
-  add('varve_redis_up', () => redis === undefined ? [] : [[{}, Number(redis.isUp)]])
+  add('varve_in_flight_bytes', () => inFlight.bytes)
+  add('varve_in_flight_max_bytes', () => inFlight.maxBytes)
+  add('varve_redis_up', () => redis === undefined ? [] : Number(redis.isUp))
   if (certificate !== undefined) {
-    add('varve_tls_certificate_not_after_seconds', () => [[{}, certificate.notAfterSeconds]])
+    add('varve_tls_certificate_not_after_seconds', () => certificate.notAfterSeconds)
   }
-  add('varve_sandbox', () => [[{}, Number(isSandbox)]])
-  add('varve_workers', () => [[{}, 1]])
+  add('varve_sandbox', () => Number(isSandbox))
+  add('varve_workers', () => 1)
   addTierGauges(registry, tiers)
   add('varve_build_info', () => [[{ version }, 1]])
 }
@@ -108,6 +103,6 @@ export function addTierGauges (registry: Registry, tiers: GaugeSources['tiers'])
 
 /** Registers the gauges of the public listener: client connections, and the place of the level in its list. */
 export function addListenerGauges (registry: Registry, clients: ConnectionGaugeSource, level: () => number): void {
-  makeGauge(registry, 'varve_connections', () => [[{}, clients.open]])
-  makeGauge(registry, 'varve_level', () => [[{}, level()]])
+  makeGauge(registry, 'varve_connections', () => clients.open)
+  makeGauge(registry, 'varve_level', () => level())
 }

@@ -1,36 +1,39 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
 import { type TierName } from '../cache/tier.js'
-import { type LabelValues, type MetricName, type MetricDefinition, definitionOf, metricList } from './definitions.js'
+import {
+  type CounterName,
+  definitionOf,
+  type LabelValues,
+  type MetricDefinition,
+  metricList,
+  type MetricName
+} from './definitions.js'
 
 /** Labels and value of one series. */
 export type LabelledValue = readonly [labels: Record<string, string>, value: number]
 
+/** Counters by name. */
+export type Counters = Readonly<Record<CounterName, Counter>>
+
 /**
- * Makes a counter; series with closed labels start at 0, so that alerts see their first increase. Those of a lower tier
- * wait for `startTier`.
+ * Makes the counters of a list but those that are registered already, which are read at a scrape. Series with closed
+ * labels start at 0, so that alerts see their first increase; those of a lower tier wait for `startTier`.
  */
-export function makeCounter (registry: Registry, name: MetricName): Counter {
-  const definition = definitionOf(name)
-  const counter = new Counter({
-    name,
-    help: definition.help,
-    labelNames: Object.keys(definition.labels),
-    registers: [registry]
-  })
-  for (const labels of initialSeries(definition)) counter.inc(labels, 0)
-  return counter
+export function makeCounters (registry: Registry, definitions: readonly MetricDefinition[]): Counters {
+  const wanted = definitions.filter(({ name, type }) =>
+    type === 'counter' && registry.getSingleMetric(name) === undefined
+  )
+  return Object.fromEntries(wanted.map(definition => {
+    const counter = new Counter(optionsOf(registry, definition))
+    for (const labels of initialSeries(definition)) counter.inc(labels, 0)
+    return [definition.name, counter]
+  })) as Counters
 }
 
 /** Makes a histogram; a series appears with its first observation, because each has a line per bucket. */
 export function makeHistogram (registry: Registry, name: MetricName): Histogram {
   const definition = definitionOf(name)
-  return new Histogram({
-    name,
-    help: definition.help,
-    labelNames: Object.keys(definition.labels),
-    buckets: [...definition.bounds],
-    registers: [registry]
-  })
+  return new Histogram({ ...optionsOf(registry, definition), buckets: [...definition.bounds] })
 }
 
 /** Starts the counters of a tier at 0. */
@@ -45,21 +48,22 @@ export function startTier (registry: Registry, tier: TierName): void {
 }
 
 /** Makes a gauge that calls `read` at a scrape. */
-export function makeGauge (registry: Registry, name: MetricName, read: () => readonly LabelledValue[]): void {
-  const { help, labels, aggregation } = definitionOf(name)
+export function makeGauge (registry: Registry, name: MetricName, read: () => number | readonly LabelledValue[]): void {
+  const definition = definitionOf(name)
+  const { aggregation } = definition
   const gauge: Gauge = new Gauge({
-    name,
-    help,
-    labelNames: Object.keys(labels),
+    ...optionsOf(registry, definition),
     ...(aggregation !== undefined && { aggregator: aggregation }),
-    registers: [registry],
     collect: () => {
       // Drops series of upstreams that left the configuration.
       gauge.reset()
-      const values = read()
-      // A gauge without labels is reset to 0, although it may have no value.
-      if (values.length === 0 && Object.keys(labels).length === 0) gauge.remove()
-      for (const [labelsOfValue, value] of values) gauge.set(labelsOfValue, value)
+      const value = read()
+      if (typeof value === 'number') gauge.set(value)
+      else {
+        // A gauge without labels is reset to 0, although it may have no value.
+        if (value.length === 0 && Object.keys(definition.labels).length === 0) gauge.remove()
+        for (const [labels, each] of value) gauge.set(labels, each)
+      }
     }
   })
 }
@@ -67,20 +71,20 @@ export function makeGauge (registry: Registry, name: MetricName, read: () => rea
 /** Makes a counter that calls `read` at a scrape, for numbers that are counted elsewhere. */
 export function makeCollectedCounter (
   registry: Registry,
-  name: MetricName,
+  name: CounterName,
   read: () => readonly LabelledValue[]
 ): void {
-  const { help, labels } = definitionOf(name)
   const counter: Counter = new Counter({
-    name,
-    help,
-    labelNames: Object.keys(labels),
-    registers: [registry],
+    ...optionsOf(registry, definitionOf(name)),
     collect: () => {
       counter.reset()
-      for (const [labelsOfValue, value] of read()) counter.inc(labelsOfValue, value)
+      for (const [labels, value] of read()) counter.inc(labels, value)
     }
   })
+}
+
+function optionsOf (registry: Registry, { name, help, labels }: MetricDefinition) {
+  return { name, help, labelNames: Object.keys(labels), registers: [registry] }
 }
 
 /** Returns the labels of each series that exists from the start in a varve with these tiers. */

@@ -1,20 +1,28 @@
-import { Registry } from 'prom-client'
+import { collectDefaultMetrics, Registry } from 'prom-client'
 import { tierNames, type TierName } from '../cache/tier.js'
 import { type VersionWaitResult } from '../chain/version-waits.js'
-import { type ConnectionCutReason } from './connection-cut-reasons.js'
+import { type FollowComparison } from '../follow/follow-comparer.js'
+import { type TailResult } from '../follow/tail-reader.js'
+import { type TouchAllReason } from '../follow/transaction-digest.js'
+import { type VerifyResult } from '../follow/verify-write-sets.js'
 import { addGauges, addListenerGauges, addTierGauges, type GaugeSources, type ConnectionGaugeSource } from './gauges.js'
-import { definitionOf, endpointLabels } from './definitions.js'
-import { type FollowGaugeSources, FollowMetrics } from './follow-metrics.js'
-import { makeCollectedCounter, makeCounter, makeHistogram, startTier, type LabelledValue } from './metric-factories.js'
-import { ProcessMetrics } from './process-metrics.js'
+import { type ConnectionCutReason, metricGroups, metricList, namedIn, statusLabelOf } from './definitions.js'
+import {
+  type Counters,
+  makeCollectedCounter,
+  makeCounters,
+  makeGauge,
+  makeHistogram,
+  startTier,
+  type LabelledValue
+} from './metric-factories.js'
 import { type Counts, type FaultName } from './recent-counts.js'
-import { RequestSeries, ClientSeries } from './request-series.js'
-import { statusLabelOf } from './status-labels.js'
+import { RequestSeries } from './request-series.js'
 import { type MetricFamilies } from './summed-metrics.js'
 import { type Totals } from './totals.js'
 import { type HedgeResult } from '../upstreams/hedger.js'
 import { type AuditResult } from '../proxy/audit-sampler.js'
-import { hitNames, isSaved, outcomeNames, type OutcomeName } from '../proxy/outcomes.js'
+import { hitNames, outcomeNames, type OutcomeName } from '../proxy/outcomes.js'
 import { endpointNames, type EndpointName } from '../api/endpoints.js'
 import { type NotStoredReason } from '../api/store-verdict.js'
 import { type DiskOperation } from '../cache/disk-files.js'
@@ -23,43 +31,22 @@ import { type RedisOperation } from '../redis/operation-names.js'
 /** Value of the `endpoint` label. */
 export type EndpointLabel = EndpointName | 'other'
 
+// Removes gauges with names of counters and labels from an open list (law 10: nothing grows without bound).
+const removedDefaults = ['nodejs_active_handles', 'nodejs_active_requests', 'nodejs_active_resources'].flatMap(
+  name => [name, `${name}_total`]
+)
+
 /** Metrics of one process, as definitions.ts lists them. */
 export class Metrics {
   readonly registry = new Registry()
-
-  readonly #requests = new RequestSeries(this.registry, {
-    requests: definitionOf('varve_requests_total'),
-    seconds: definitionOf('varve_request_duration_seconds'),
-    bounds: definitionOf('varve_request_duration_seconds').bounds
-  })
-
-  readonly #clientRequests = new ClientSeries(this.registry)
-  readonly #limited = makeCounter(this.registry, 'varve_limited_total')
-  readonly #upstreamRequests = makeCounter(this.registry, 'varve_upstream_requests_total')
+  readonly #requests = new RequestSeries(this.registry)
+  // Plain maps by client and outcome, since the hit path is hot.
+  readonly #clientRequests = new Map<string, Map<OutcomeName, number>>()
+  readonly #counters: Counters
   readonly #upstreamSeconds = makeHistogram(this.registry, 'varve_upstream_request_duration_seconds')
-  readonly #hedges = makeCounter(this.registry, 'varve_hedges_total')
-  readonly #pruned = makeCounter(this.registry, 'varve_pruned_requests_total')
   readonly #prunedDistance = makeHistogram(this.registry, 'varve_pruned_distance_versions')
-  readonly #evictions = makeCounter(this.registry, 'varve_cache_evictions_total')
-  readonly #writes = makeCounter(this.registry, 'varve_cache_writes_total')
-  readonly #notStored = makeCounter(this.registry, 'varve_not_stored_total')
-  readonly #staleLatest = makeCounter(this.registry, 'varve_stale_latest_total')
-  readonly #waits = makeCounter(this.registry, 'varve_version_waits_total')
-  readonly #audits = makeCounter(this.registry, 'varve_audit_total')
-  readonly #resets = makeCounter(this.registry, 'varve_chain_resets_total')
-  readonly #corrupt = makeCounter(this.registry, 'varve_corrupt_entries_total')
-  readonly #writesDropped = makeCounter(this.registry, 'varve_cache_writes_dropped_total')
-  readonly #diskErrors = makeCounter(this.registry, 'varve_disk_errors_total')
-  readonly #redisErrors = makeCounter(this.registry, 'varve_redis_errors_total')
   readonly #redisSeconds = makeHistogram(this.registry, 'varve_redis_duration_seconds')
-  readonly #connectionsCut = makeCounter(this.registry, 'varve_connections_cut_total')
-  readonly #shed = makeCounter(this.registry, 'varve_shed_total')
-  readonly #overBudget = makeCounter(this.registry, 'varve_in_flight_rejected_total')
-  readonly #brokenOff = makeCounter(this.registry, 'varve_upstream_streams_broken_off_total')
-
-  readonly #spans = makeCounter(this.registry, 'varve_trace_spans_total')
-  #following: FollowMetrics | undefined
-
+  readonly #tiers = new Set<TierName>(['memory'])
   readonly #prunedBy = { cache: 0, local: 0, upstream: 0 }
   readonly #faults: Record<FaultName, number> = {
     audit_different: 0,
@@ -68,17 +55,32 @@ export class Metrics {
     follow_different: 0
   }
 
-  readonly process = new ProcessMetrics(this.registry)
-
-  readonly #tiers = new Set<TierName>(['memory'])
+  #following: FollowMetrics | undefined
+  #lostLines = (): number => 0
+  #wasLastReloadSuccessful = true
 
   constructor () {
+    const { registry } = this
+    collectDefaultMetrics({ register: registry })
+    // Aggregates with the earliest start; the library would omit this gauge for several processes.
+    Object.assign(registry.getSingleMetric('process_start_time_seconds') ?? {}, { aggregator: 'min' })
+    for (const name of removedDefaults) registry.removeSingleMetric(name)
     makeCollectedCounter(
-      this.registry,
-      'varve_reads_saved_total',
+      registry,
+      'varve_client_requests_total',
       () =>
-        endpointNames.map((endpoint): LabelledValue => [{ endpoint }, this.#requests.countsOf(endpoint, isSaved).saved])
+        [...this.#clientRequests].flatMap(([client, outcomes]) =>
+          [...outcomes].map(([outcome, count]): LabelledValue => [{ client, outcome }, count])
+        )
     )
+    makeCollectedCounter(registry, 'varve_reads_saved_total', () => {
+      const { endpoints } = this.#requests.sums
+      return endpointNames.map((endpoint): LabelledValue => [{ endpoint }, endpoints[endpoint]?.saved ?? 0])
+    })
+    makeCollectedCounter(registry, 'varve_log_lines_lost_total', () => [[{}, this.#lostLines()]])
+    // The primary counts reloads; workers keep their initial 1, and `min` shows the primary's value.
+    makeGauge(registry, 'varve_config_last_reload_successful', () => Number(this.#wasLastReloadSuccessful))
+    this.#counters = makeCounters(registry, metricList.filter(({ name }) => !(name in metricGroups.Following)))
   }
 
   /** Registers the gauges, which are read at a scrape, and starts the counters of the tiers in use. */
@@ -102,7 +104,7 @@ export class Metrics {
 
   /** Counters of following, which exist from the first configuration that follows. */
   following (sources: FollowGaugeSources): FollowMetrics {
-    this.#following ??= new FollowMetrics(this.registry, sources)
+    this.#following ??= followMetricsOf(this.registry, sources, () => this.#faults.follow_different++)
     return this.#following
   }
 
@@ -128,30 +130,20 @@ export class Metrics {
   /** Requests since the start, for the status page. */
   get totals (): Totals {
     return {
-      endpoints: Object.fromEntries(endpointLabels.map(name => [name, this.#requests.countsOf(name, isSaved)])),
+      endpoints: this.#requests.sums.endpoints,
       hits: this.#requests.durations(outcome => outcome.startsWith('hit_')),
       misses: this.#requests.durations(outcome => outcome === 'miss')
     }
   }
 
-  /** Counts for the recent history, read every few seconds without the library's conversion. */
-  get counts (): Counts {
-    return {
-      outcomes: Object.fromEntries(outcomeNames.map(name => [name, this.#requests.total(name)])) as Counts['outcomes'],
-      pruned: { ...this.#prunedBy }
-    }
-  }
-
-  /** Counts for the recent history with what alerts page for. */
+  /** Counts for the recent history, with what alerts page for, read without the library's conversion. */
   get countsWithFaults (): Counts {
+    const { outcomes, serverErrors } = this.#requests.sums
     return {
-      ...this.counts,
-      responses: { server_error: this.#requests.serverErrors },
-      faults: {
-        ...this.#faults,
-        descriptors_exhausted: this.#faults.descriptors_exhausted + this.process.timesExhausted,
-        follow_different: this.#following?.different ?? 0
-      }
+      outcomes,
+      pruned: { ...this.#prunedBy },
+      responses: { server_error: serverErrors },
+      faults: { ...this.#faults }
     }
   }
 
@@ -164,104 +156,127 @@ export class Metrics {
     client?: string
   ): void {
     this.#requests.add(endpoint, outcome, status, tookSeconds)
-    if (client !== undefined) this.#clientRequests.add(client, outcome)
+    if (client !== undefined) this.#addClientRequests(client, outcome, 1)
   }
 
-  /** Creates the series of configured clients at 0. */
+  /** Creates the series of configured clients at 0, so that their first request shows as an increase. */
   addClients (clients: readonly string[]): void {
     const absent = new Set<string>(tierNames.filter(tier => !this.#tiers.has(tier)).map(tier => hitNames[tier]))
     const outcomes = outcomeNames.filter(outcome => !absent.has(outcome))
-    for (const client of clients) for (const outcome of outcomes) this.#clientRequests.zero(client, outcome)
+    for (const client of clients) for (const outcome of outcomes) this.#addClientRequests(client, outcome, 0)
   }
 
-  limited (by: 'address' | 'key'): void {
-    this.#limited.inc({ by })
+  #addClientRequests (client: string, outcome: OutcomeName, count: number): void {
+    let outcomes = this.#clientRequests.get(client)
+    if (outcomes === undefined) this.#clientRequests.set(client, outcomes = new Map<OutcomeName, number>())
+    outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + count)
   }
+
+  readonly limited = (by: 'address' | 'key'): void => this.#counters.varve_limited_total.inc({ by })
+  readonly hedged = (result: HedgeResult): void => this.#counters.varve_hedges_total.inc({ result })
+  readonly staleLatest = (): void => this.#counters.varve_stale_latest_total.inc()
+  readonly shed = (): void => this.#counters.varve_shed_total.inc()
+  readonly overBudget = (): void => this.#counters.varve_in_flight_rejected_total.inc()
+  readonly waited = (result: VersionWaitResult): void => this.#counters.varve_version_waits_total.inc({ result })
+  readonly wrote = (tier: TierName): void => this.#counters.varve_cache_writes_total.inc({ tier })
+  readonly evicted = (tier: TierName): void => this.#counters.varve_cache_evictions_total.inc({ tier })
+  readonly foundCorrupt = (): void => this.#counters.varve_corrupt_entries_total.inc()
+  /** Counts an entry that the disk could not take. */
+  readonly dropped = (): void => this.#counters.varve_cache_writes_dropped_total.inc({ tier: 'disk' })
+  readonly diskFailed = (operation: DiskOperation): void => this.#counters.varve_disk_errors_total.inc({ operation })
+  readonly redisFailed = (operation: RedisOperation): void => this.#counters.varve_redis_errors_total.inc({ operation })
+
+  readonly redisCalled = (operation: RedisOperation, tookSeconds: number): void =>
+    this.#redisSeconds.observe({ operation }, tookSeconds)
+
+  readonly notStored = (endpoint: EndpointName, reason: NotStoredReason): void =>
+    this.#counters.varve_not_stored_total.inc({ endpoint, reason })
+
+  readonly connectionCut = (reason: ConnectionCutReason): void =>
+    this.#counters.varve_connections_cut_total.inc({ reason })
+
+  readonly brokeOffStream = (upstream: string): void =>
+    this.#counters.varve_upstream_streams_broken_off_total.inc({ upstream })
+
+  readonly traced = (result: 'sent' | 'failed' | 'dropped', spans: number): void =>
+    this.#counters.varve_trace_spans_total.inc({ result }, spans)
 
   fetched (upstream: string, endpoint: string, status: string, tookSeconds: number): void {
     if (status === 'exhausted') this.#faults.descriptors_exhausted++
-    this.#upstreamRequests.inc({ upstream, endpoint, status: statusLabelOf(status) })
+    this.#counters.varve_upstream_requests_total.inc({ upstream, endpoint, status: statusLabelOf(status) })
     this.#upstreamSeconds.observe({ upstream }, tookSeconds)
-  }
-
-  hedged (result: HedgeResult): void {
-    this.#hedges.inc({ result })
-  }
-
-  notStored (endpoint: EndpointName, reason: NotStoredReason): void {
-    this.#notStored.inc({ endpoint, reason })
   }
 
   pruned (endpoint: EndpointLabel, answer: keyof Counts['pruned'], distanceVersions: bigint | undefined): void {
     this.#prunedBy[answer]++
-    this.#pruned.inc({ endpoint, answer })
+    this.#counters.varve_pruned_requests_total.inc({ endpoint, answer })
     if (distanceVersions !== undefined) this.#prunedDistance.observe({ endpoint }, Number(distanceVersions))
-  }
-
-  staleLatest (): void {
-    this.#staleLatest.inc()
-  }
-
-  connectionCut (reason: ConnectionCutReason): void {
-    this.#connectionsCut.inc({ reason })
-  }
-
-  shed (): void {
-    this.#shed.inc()
-  }
-
-  overBudget (): void {
-    this.#overBudget.inc()
-  }
-
-  brokeOffStream (upstream: string): void {
-    this.#brokenOff.inc({ upstream })
   }
 
   audited (result: AuditResult): void {
     if (result === 'different') this.#faults.audit_different++
-    this.#audits.inc({ result })
-  }
-
-  waited (result: VersionWaitResult): void {
-    this.#waits.inc({ result })
+    this.#counters.varve_audit_total.inc({ result })
   }
 
   chainReset (): void {
     this.#faults.chain_reset++
-    this.#resets.inc()
+    this.#counters.varve_chain_resets_total.inc()
   }
 
-  wrote (tier: TierName): void {
-    this.#writes.inc({ tier })
+  /** Metrics of the process itself. */
+  readonly process = {
+    /** Sets the source of the count of lost log lines. */
+    countLostLines: (lost: () => number): void => {
+      this.#lostLines = lost
+    },
+    workerLost: (): void => this.#counters.varve_workers_lost_total.inc(),
+    /** Counts a time that the process ran out of file descriptors. */
+    descriptorsExhausted: (): void => {
+      this.#faults.descriptors_exhausted++
+      this.#counters.varve_descriptors_exhausted_total.inc()
+    },
+    /** Counts an unexpected error of a request, an unhandled rejection or an uncaught exception. */
+    unhandled: (kind: 'request' | 'rejection' | 'exception'): void =>
+      this.#counters.varve_unhandled_total.inc({ kind }),
+    reloaded: (result: 'reloaded' | 'rejected'): void => {
+      this.#counters.varve_config_reloads_total.inc({ result })
+      this.#wasLastReloadSuccessful = result === 'reloaded'
+    }
   }
+}
 
-  foundCorrupt (): void {
-    this.#corrupt.inc()
-  }
+/** Objects that the gauges of following read at a scrape. */
+interface FollowGaugeSources {
+  readonly headVersion: () => bigint | undefined
+  readonly lagSeconds: () => number | undefined
+}
 
-  /** Counts an entry that the disk could not take. */
-  dropped (): void {
-    this.#writesDropped.inc({ tier: 'disk' })
-  }
+/** Counters of following. */
+export type FollowMetrics = ReturnType<typeof followMetricsOf>
 
-  diskFailed (operation: DiskOperation): void {
-    this.#diskErrors.inc({ operation })
-  }
-
-  redisCalled (operation: RedisOperation, tookSeconds: number): void {
-    this.#redisSeconds.observe({ operation }, tookSeconds)
-  }
-
-  redisFailed (operation: RedisOperation): void {
-    this.#redisErrors.inc({ operation })
-  }
-
-  traced (result: 'sent' | 'failed' | 'dropped', spans: number): void {
-    this.#spans.inc({ result }, spans)
-  }
-
-  evicted (tier: TierName): void {
-    this.#evictions.inc({ tier })
+function followMetricsOf (
+  registry: Registry,
+  { headVersion, lagSeconds }: FollowGaugeSources,
+  onDifferent: () => void
+) {
+  const counters = makeCounters(registry, namedIn(metricGroups.Following))
+  makeGauge(registry, 'varve_follow_head_version', () => Number(headVersion() ?? NaN))
+  makeGauge(registry, 'varve_follow_lag_seconds', () => lagSeconds() ?? NaN)
+  return {
+    /** Counts a reading of the tail, with the versions that it brought. */
+    read: (result: TailResult, versions: number): void => {
+      counters.varve_follow_reads_total.inc({ result })
+      counters.varve_follow_versions_total.inc(versions)
+    },
+    readBytes: (bytes: number): void => counters.varve_follow_bytes_total.inc(bytes),
+    touchedAll: (reason: TouchAllReason): void => counters.varve_follow_touched_all_total.inc({ reason }),
+    observed: (endpoint: EndpointName, result: FollowComparison): void => {
+      if (result === 'different') onDifferent()
+      counters.varve_follow_observed_total.inc({ endpoint, result })
+    },
+    verified: (result: VerifyResult): void => {
+      if (result === 'different') onDifferent()
+      counters.varve_follow_verified_total.inc({ result })
+    }
   }
 }

@@ -1,7 +1,13 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { type LabelValues, metricGroups, metricList, type MetricDefinition } from '../../src/metrics/definitions.js'
+import {
+  type LabelValues,
+  metricGroups,
+  metricList,
+  namedIn,
+  type MetricDefinition
+} from '../../src/metrics/definitions.js'
 import { maxSeries, maxSeriesText } from '../support/scrape.js'
 
 const file = join(import.meta.dirname, '../../docs/metrics.md')
@@ -16,8 +22,8 @@ const code = (text: string): string => `\`${text}\``
 /** Returns the generated section of docs/metrics.md, between its two marks. */
 function metricsPage (): string {
   const head = '| metric | type | labels | meaning | series at most | one node, no keys |\n|---|---|---|---|---|---|'
-  const sections = Object.entries(metricGroups).map(([title, rows]) =>
-    `### ${title}\n\n${head}\n${rows.map(lineOf).join('\n')}\n`
+  const sections = Object.entries(metricGroups).map(([title, group]) =>
+    `### ${title}\n\n${head}\n${namedIn(group).map(lineOf).join('\n')}\n`
   )
   const total = metricList.reduce((sum, row) => sum + maxSeries(row, oneUpstream), 0)
   return `\n${sections.join('\n')}\nAll of them, with one node and no keys: ${total} series at most.\n\n${lists()}\n`

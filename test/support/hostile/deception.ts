@@ -1,5 +1,5 @@
 import { type Test } from 'tap'
-import { statusLabelOf } from '../../../src/metrics/status-labels.js'
+import { statusLabelOf } from '../../../src/metrics/definitions.js'
 import { proofFor } from '../stub-upstream.js'
 import { type ConfigChange, type TestVarve, varveAt } from '../varve.js'
 import {
