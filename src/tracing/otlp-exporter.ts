@@ -1,7 +1,6 @@
-import { type ClientRequest, request as httpRequest } from 'node:http'
+import { request as httpRequest } from 'node:http'
 import { request as httpsRequest } from 'node:https'
-import { type SpanAttributes } from './span.js'
-import { type EndedSpan } from './tracer.js'
+import { type EndedSpan, type SpanAttributes } from './tracer.js'
 
 /** Results of spans, for metrics. */
 export type SpanResult = 'sent' | 'failed' | 'dropped'
@@ -35,8 +34,8 @@ export class OtlpExporter {
   readonly #url: URL
   readonly #queue: EndedSpan[] = []
   readonly #timer: NodeJS.Timeout
+  readonly #closing = new AbortController()
   #sending: Promise<void> | undefined
-  #request: ClientRequest | undefined
 
   constructor (options: OtlpOptions) {
     this.#options = options
@@ -56,7 +55,7 @@ export class OtlpExporter {
   async close (): Promise<void> {
     clearInterval(this.#timer)
     const timer = setTimeout(() => {
-      this.#request?.destroy(new Error('timed out'))
+      this.#closing.abort()
       this.#queue.length = 0
     }, closeMs)
     await this.#sending
@@ -74,9 +73,8 @@ export class OtlpExporter {
 
   async #sendBatch (): Promise<boolean> {
     const batch = this.#queue.splice(0, maxBatch)
-    const failure = await post(this.#url, JSON.stringify(this.#bodyOf(batch)), request => {
-      this.#request = request
-    })
+    const signal = AbortSignal.any([this.#closing.signal, AbortSignal.timeout(timeoutMs)])
+    const failure = await post(this.#url, JSON.stringify(this.#bodyOf(batch)), signal)
     this.#options.count(failure === undefined ? 'sent' : 'failed', batch.length)
     if (failure !== undefined) this.#options.onFailed(failure)
     return failure === undefined
@@ -134,17 +132,13 @@ function typed (value: string | number | boolean): object {
 }
 
 /** Posts a body; returns the reason if it was not accepted. */
-async function post (
-  url: URL,
-  body: string,
-  onSent: (request: ClientRequest) => void
-): Promise<string | undefined> {
+async function post (url: URL, body: string, signal: AbortSignal): Promise<string | undefined> {
   return await new Promise(resolve => {
     const send = url.protocol === 'https:' ? httpsRequest : httpRequest
     const request = send(url, {
       method: 'POST',
       headers: { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) },
-      signal: AbortSignal.timeout(timeoutMs)
+      signal
     }, response => {
       response.resume().once('close', () => {
         const { statusCode: status = 0 } = response
@@ -153,6 +147,5 @@ async function post (
     })
     request.on('error', error => resolve(error.name === 'AbortError' ? 'timed out' : error.message))
     request.end(body)
-    onSent(request)
   })
 }

@@ -1,5 +1,20 @@
 import { randomBytes } from 'node:crypto'
-import { type SpanKind, type Span, type SpanAttributes } from './span.js'
+
+/** Facts about a span, by name. */
+export type SpanAttributes = Readonly<Record<string, string | number | boolean | undefined>>
+
+/** A span that waits for another service is a client, others are internal. */
+export type SpanKind = 'client' | 'internal'
+
+/** Part of a traced request. A span that never ends is not exported. */
+export interface Span {
+  /** Starts a span within this one. */
+  child(name: string, attributes?: SpanAttributes, kind?: SpanKind): Span
+  /** Ends the span; a reason marks it as failed. */
+  end(attributes?: SpanAttributes, failure?: string): void
+  /** Runs work, and ends the span with what `describe` says of its result. */
+  run<T>(work: () => Promise<T>, describe: (result: T) => SpanAttributes): Promise<T>
+}
 
 /** A span that has ended, as the exporter sends it. */
 export interface EndedSpan {
@@ -14,6 +29,8 @@ export interface EndedSpan {
   readonly failure: string | undefined
 }
 
+type BegunSpan = Omit<EndedSpan, 'traceId' | 'spanId' | 'endMs' | 'failure'>
+
 /** Trace and span of a client, from its `traceparent`. */
 export interface ParentContext {
   readonly traceId: string
@@ -26,16 +43,25 @@ const maxSpans = 64
 /** Trace of one request: its spans are gathered, and exported together. */
 export class RequestTrace {
   readonly root: RecordedSpan
+  readonly traceId: string
+  readonly now: () => number
   readonly ended: EndedSpan[] = []
 
   constructor (startMs: number, parent: ParentContext | undefined, now: () => number) {
-    const traceId = parent?.traceId ?? randomBytes(16).toString('hex')
-    this.root = new RecordedSpan(this, traceId, parent?.spanId, 'request', 'server', startMs, {}, now)
+    this.traceId = parent?.traceId ?? randomBytes(16).toString('hex')
+    this.now = now
+    this.root = new RecordedSpan(this, {
+      parentId: parent?.spanId,
+      name: 'request',
+      kind: 'server',
+      startMs,
+      attributes: {}
+    })
   }
 
   /** Value of a `traceparent` header for a request sent within this trace. */
   get traceparent (): string {
-    return `00-${this.root.traceId}-${this.root.spanId}-01`
+    return `00-${this.traceId}-${this.root.spanId}-01`
   }
 
   add (span: EndedSpan): void {
@@ -44,50 +70,27 @@ export class RequestTrace {
 }
 
 class RecordedSpan implements Span {
-  readonly traceId: string
   readonly spanId = randomBytes(8).toString('hex')
   readonly #trace: RequestTrace
-  readonly #parentId: string | undefined
-  name: string
-  readonly #kind: EndedSpan['kind']
-  readonly #startMs: number
-  readonly #attributes: SpanAttributes
-  readonly #now: () => number
+  readonly #begun: BegunSpan
 
-  constructor (
-    trace: RequestTrace,
-    traceId: string,
-    parentId: string | undefined,
-    name: string,
-    kind: EndedSpan['kind'],
-    startMs: number,
-    attributes: SpanAttributes,
-    now: () => number
-  ) {
+  constructor (trace: RequestTrace, begun: BegunSpan) {
     this.#trace = trace
-    this.traceId = traceId
-    this.#parentId = parentId
-    this.name = name
-    this.#kind = kind
-    this.#startMs = startMs
-    this.#attributes = attributes
-    this.#now = now
+    this.#begun = begun
   }
 
   child (name: string, attributes: SpanAttributes = {}, kind: SpanKind = 'internal'): Span {
-    return new RecordedSpan(this.#trace, this.traceId, this.spanId, name, kind, this.#now(), attributes, this.#now)
+    return new RecordedSpan(this.#trace, { parentId: this.spanId, name, kind, startMs: this.#trace.now(), attributes })
   }
 
-  end (attributes: SpanAttributes = {}, failure?: string): void {
+  end (attributes: SpanAttributes = {}, failure?: string, name = this.#begun.name): void {
     this.#trace.add({
-      traceId: this.traceId,
+      ...this.#begun,
+      name,
+      traceId: this.#trace.traceId,
       spanId: this.spanId,
-      parentId: this.#parentId,
-      name: this.name,
-      kind: this.#kind,
-      startMs: this.#startMs,
-      endMs: this.#now(),
-      attributes: { ...this.#attributes, ...attributes },
+      endMs: this.#trace.now(),
+      attributes: { ...this.#begun.attributes, ...attributes },
       failure
     })
   }
@@ -150,8 +153,7 @@ export class Tracer<Request extends object> {
     const isTraced = outcome.usedUpstream || this.#options.random() < this.#options.sample
     if (!isTraced) return
     const trace = this.begin(request, startMs, parent())
-    trace.root.name = outcome.name
-    trace.root.end(outcome.attributes, outcome.failure)
+    trace.root.end(outcome.attributes, outcome.failure, outcome.name)
     this.#options.exportSpans(trace.ended)
   }
 }

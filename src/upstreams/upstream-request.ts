@@ -1,5 +1,5 @@
 import { mediaTypes } from '../api/accept.js'
-import { type Span } from '../tracing/span.js'
+import { type Span } from '../tracing/tracer.js'
 import { type RequestBytes } from './in-flight-bytes.js'
 
 // Most upstream requests for one client request, whatever fails and however often it is fetched again (law 10: nothing
