@@ -1,8 +1,7 @@
 import { type IncomingHttpHeaders } from 'node:http'
 import { fastifyHttpProxy } from '@fastify/http-proxy'
 import { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
-import { type ForwardedRequest, forwardUnknownRoute } from '../proxy/forward-unknown-route.js'
-import { type ReadClient } from '../proxy/pinned-read.js'
+import { forwardUnknownRoute } from '../proxy/forward-unknown-route.js'
 import { type UpstreamResponse } from '../api/upstream-response.js'
 import { isSdkHeaderName } from '../api/sdk-header-name.js'
 import { minVersionHeader } from '../api/min-version.js'
@@ -13,22 +12,6 @@ import { requestIdHeader } from './request-ids.js'
 import { type RequestMemoryBudget } from './request-body.js'
 import { sendFailure, type ListenerContext, sendResponse } from './send-response.js'
 import { traceIdOf, beginTrace } from './request-tracing.js'
-
-/** A request to forward, passed beside the plugin, which would parse and print its target again. */
-interface PassThroughRequest {
-  readonly target: string
-  /** The client's own Content-Type; the plugin would replace it. */
-  readonly contentType: string | undefined
-  /** Minimum version of the response; a header for varve, not for upstreams. */
-  readonly minVersion: string | string[] | undefined
-  /** Address that the connection or a trusted proxy reports, never the client's own claim. */
-  readonly clientAddress: string | undefined
-  readonly requestId: string
-  /** Names the span of this request to the upstream; undefined if it is not traced. */
-  readonly traceparent: string | undefined
-  readonly client: ReadClient
-  readonly signal: AbortSignal
-}
 
 /** Serves a request itself, or returns the target to forward it to. */
 export type ChooseTarget = (request: FastifyRequest, reply: FastifyReply) => Promise<string | undefined>
@@ -46,7 +29,10 @@ interface PluginBody {
 }
 
 // Attaches to the headers, which the plugin copies; an async context would make every promise slower.
-const passThroughKey = Symbol('pass-through')
+const forwardKey = Symbol('forward')
+
+/** Headers as the plugin passes them on: what forwards the request, beside the plugin's own idea of it. */
+type PluginHeaders = IncomingHttpHeaders & { readonly [forwardKey]: () => Promise<UpstreamResponse> }
 
 // The plugin requires a URL; the upstream pool chooses the real one.
 const placeholderUpstream = 'http://upstream'
@@ -59,56 +45,26 @@ export function registerPassThrough (
   choose: ChooseTarget
 ): void {
   const targets = new WeakMap<FastifyRequest, string>()
-  const fetch = async (
-    pluginRequest: Omit<ForwardedRequest, 'target' | 'minVersion'>,
-    { target, contentType, minVersion, client, signal }: PassThroughRequest
-  ): Promise<UpstreamResponse> => {
-    const headers = { ...pluginRequest.headers, ...(contentType !== undefined && { 'content-type': contentType }) }
-    return await forwardUnknownRoute(context.proxy, { ...pluginRequest, headers, target, minVersion }, client, signal)
-  }
   app.register(fastifyHttpProxy, {
     upstream: placeholderUpstream,
     routes: ['*'],
     proxyPayloads: false,
     disableRequestLogging: true,
     preRewrite: () => indexTarget,
-    undici: { request: pluginPoolFor(fetch) },
+    undici: { request: forwardForPlugin as never },
     preHandler: async (request: FastifyRequest, reply: FastifyReply) => {
       const target = await choose(request, reply)
       if (target !== undefined) targets.set(request, target)
     },
-    handler: (request, reply, dest, options) => {
-      const clientGone = new AbortController()
-      const requestBytes = requestMemoryBudget.of(reply.raw, context.access.clientIdOf(request))
-      requestBytes.add({
-        release: () => {
-          clientGone.abort()
-        }
-      })
-      const { tracer, proxy } = context
-      const trace = tracer && beginTrace(tracer, request.raw, proxy.now() - reply.elapsedTime)
-      const { 'content-type': contentType, [minVersionHeader]: minVersion } = request.headers
-      const passThroughRequest: PassThroughRequest = {
-        target: targets.get(request) ?? '',
-        contentType,
-        minVersion,
-        clientAddress: clientAddressOf(request),
-        requestId: request.id,
-        traceparent: trace?.traceparent,
-        client: {
-          id: requestBytes.clientId,
-          bytes: requestBytes,
-          admit: context.access.chargeOf(request)?.admit,
-          span: trace?.root
-        },
-        signal: clientGone.signal
-      }
-      return reply.from(dest, {
+    handler: (request, reply, dest, options) =>
+      reply.from(dest, {
         ...options,
-        ...bodyOf(request),
-        rewriteRequestHeaders: (_request, headers) => ({ ...headers, [passThroughKey]: passThroughRequest })
-      })
-    },
+        // The plugin would parse target and body, and print them again (law 2: bytes are sacred).
+        ...(request.method === 'POST' && { body: null }),
+        rewriteRequestHeaders: (_request, headers): PluginHeaders => ({
+          [forwardKey]: forwarderOf(context, request, reply, headers, targets.get(request) ?? '', requestMemoryBudget)
+        })
+      }),
     replyOptions: {
       // Never retries: the plugin would send a failed read to a busy upstream ten more times.
       retryDelay: () => null,
@@ -137,54 +93,60 @@ export function registerPassThrough (
   })
 }
 
-/** Makes the connection pool that the plugin expects; it fetches through our upstream pool. */
-function pluginPoolFor (
-  fetch: (
-    pluginRequest: Omit<ForwardedRequest, 'target' | 'minVersion'>,
-    passThroughRequest: PassThroughRequest
-  ) => Promise<UpstreamResponse>
-): never {
-  const request = (
-    options: {
-      method: string,
-      headers: IncomingHttpHeaders & { readonly [passThroughKey]: PassThroughRequest },
-      body?: Buffer
+/** Stands for the connection pool of the plugin, which uses no other method of one. */
+function forwardForPlugin (
+  { headers }: { readonly headers: PluginHeaders },
+  done: (error: unknown, response?: object) => void
+): void {
+  headers[forwardKey]().then(
+    // Caps the status for Fastify, which rejects higher ones; the client gets the upstream's own.
+    response =>
+      done(null, {
+        statusCode: Math.min(response.status, 599),
+        headers: {},
+        body: { response, destroy: () => response.rest?.destroy() } satisfies PluginBody
+      }),
+    done
+  )
+}
+
+/** Returns what forwards a request; `headers` are those of the client without what it lists under Connection. */
+function forwarderOf (
+  { proxy, access, tracer }: ListenerContext,
+  request: FastifyRequest,
+  { raw, elapsedTime }: FastifyReply,
+  headers: IncomingHttpHeaders,
+  target: string,
+  requestMemoryBudget: RequestMemoryBudget
+): () => Promise<UpstreamResponse> {
+  const { method, body, id } = request
+  const { 'content-type': contentType, [minVersionHeader]: minVersion } = request.headers
+  const bytes = requestMemoryBudget.of(raw, access.clientIdOf(request))
+  const clientGone = new AbortController()
+  bytes.add({ release: () => clientGone.abort() })
+  const trace = tracer && beginTrace(tracer, request.raw, proxy.now() - elapsedTime)
+  const client = { id: bytes.clientId, bytes, admit: access.chargeOf(request)?.admit, span: trace?.root }
+  // Address that the connection or a trusted proxy reports, never the client's own claim.
+  const clientAddress = clientAddressOf(request)
+  const isTraced = traceIdOf(headers) !== undefined
+  const forwarded = {
+    method,
+    target,
+    // A header for varve, not for upstreams.
+    minVersion,
+    headers: {
+      ...pickHeaders(headers, name => keyedHeaderNames.includes(name)),
+      ...(contentType !== undefined && { 'content-type': contentType })
     },
-    done: (error: unknown, response?: object) => void
-  ): void => {
-    const headers = pickHeaders(options.headers, name => keyedHeaderNames.includes(name))
-    const { clientAddress, requestId, traceparent } = options.headers[passThroughKey]
-    const isTraced = traceIdOf(options.headers) !== undefined
-    const callerHeaders = {
-      ...pickHeaders(
-        options.headers,
-        name => namesCaller(name) || (isTraced && traceHeaderNames.includes(name))
-      ),
+    callerHeaders: {
+      ...pickHeaders(headers, name => namesCaller(name) || (isTraced && traceHeaderNames.includes(name))),
       ...(clientAddress !== undefined && { 'x-forwarded-for': clientAddress }),
-      ...(traceparent !== undefined && { traceparent }),
-      [requestIdHeader]: requestId
-    }
-    fetch({ method: options.method, headers, callerHeaders, body: options.body }, options.headers[passThroughKey]).then(
-      // Caps the status for Fastify, which rejects higher ones; the client gets the upstream's own.
-      upstreamResponse => {
-        done(null, {
-          statusCode: Math.min(upstreamResponse.status, 599),
-          headers: {},
-          body: {
-            response: upstreamResponse,
-            destroy: () => {
-              upstreamResponse.rest?.destroy()
-            }
-          } satisfies PluginBody
-        })
-      },
-      error => {
-        done(error)
-      }
-    )
+      ...(trace !== undefined && { traceparent: trace.traceparent }),
+      [requestIdHeader]: id
+    },
+    body: Buffer.isBuffer(body) ? body : undefined
   }
-  // The plugin uses no other method of a pool.
-  return request as never
+  return async () => await forwardUnknownRoute(proxy, forwarded, client, clientGone.signal)
 }
 
 // A client's own `x-forwarded-client` would pass for a claim of a proxy.
@@ -198,10 +160,4 @@ function pickHeaders (headers: IncomingHttpHeaders, isWanted: (name: string) => 
       typeof value === 'string' && isWanted(name) ? [[name, value]] : []
     )
   )
-}
-
-// Sets a content type: without one the plugin would print the body as the JSON of a Buffer (law 2: bytes are sacred).
-function bodyOf ({ method, body }: FastifyRequest): { body?: Buffer | null, contentType?: string } {
-  if (method !== 'POST') return {}
-  return Buffer.isBuffer(body) ? { body, contentType: 'application/octet-stream' } : { body: null }
 }
