@@ -6,9 +6,7 @@ import { type FollowState } from '../follow/follower.js'
 import { type RecentSnapshot, type FaultName } from '../metrics/recent-counts.js'
 import { type InFlightBytes } from '../upstreams/in-flight-bytes.js'
 import { describeChainMismatch } from '../chain/describe-chain-mismatch.js'
-import { historySoonSeconds } from '../proxy/history-forecast.js'
 import { type DrainFlag } from './listener.js'
-import { pagingDaysLeft } from './certificate.js'
 
 // Looks at the requests of 10 to 15 s: the step that is not over, and two before.
 const errorSteps = 3
@@ -25,8 +23,10 @@ const minRejected = 5
 export function statusConditionsOf (sources: StatusSources): StatusCondition[] {
   const { tracker, upstreamPool: { upstreams }, drain, clients, loadShedder, inFlight, info } = sources
   return [
-    ...pagingConditionsOf(sources),
-    ...(drain.isDraining ? [amber('draining: open requests are finished, then varve ends')] : []),
+    ...Object.values(processAlerts).flatMap(conditionsOf => conditionsOf(sources)),
+    // Warns earlier than VarveCertificateExpiresInTwoDays.
+    ...sources.degradedCertificate().map(amber),
+    ...(drain.isDraining ? [draining] : []),
     ...(info().isSandbox ? [amber('sandbox')] : []),
     ...upstreams.flatMap(upstream => reasonsOf(upstream, upstreams, tracker.servedStamp)).map(amber),
     ...upstreams.filter(({ isCordoned }) => isCordoned).map(({ client }) =>
@@ -43,12 +43,16 @@ export function statusConditionsOf (sources: StatusSources): StatusCondition[] {
 
 /** Adds what recent requests say to the conditions of one process or of all. */
 export function withTraffic (conditions: readonly StatusCondition[], recent: RecentRequests): StatusCondition[] {
-  return [...withErrors(conditions, recent), ...pagingConditionsIn(recent), ...rejectedIn(recent)]
+  return [
+    ...withErrors(conditions, recent),
+    ...Object.values(requestAlerts).flatMap(conditionsOf => conditionsOf(recent)),
+    ...rejectedIn(recent)
+  ]
 }
 
 /** Adds the errors that clients get from varve. */
-function withErrors (conditions: readonly StatusCondition[], recent: RecentRequests): StatusCondition[] {
-  const { all, unavailable: failed } = sumsOf(recent, errorSteps)
+function withErrors (conditions: readonly StatusCondition[], { outcomes }: RecentRequests): StatusCondition[] {
+  const [all, failed] = [requestsIn(outcomes, errorSteps), sumOf(outcomes.unavailable, errorSteps)]
   if (failed === 0) return [...conditions]
   const share = `${shareOf(failed, all)} of requests fail`
   if (conditions.some(({ text }) => text === cacheOnly)) {
@@ -59,40 +63,28 @@ function withErrors (conditions: readonly StatusCondition[], recent: RecentReque
 }
 
 /** Names many rejected requests: they are no errors of varve, so nothing else here shows them. */
-function rejectedIn (recent: RecentRequests): StatusCondition[] {
-  const { all, limited, rejected } = sumsOf(recent, rejectedSteps)
-  const isMany = (count: number): boolean => count >= minRejected && count >= rejectedShare * all
-  return [
-    ...(isMany(limited)
-      ? [
-        amber(
-          `${shareOf(limited, all)} of requests are rejected with 429: usually a proxy in front is missing in ` +
-            'trustProxy, so all its clients share one limit'
-        )
-      ]
-      : []),
-    ...(isMany(rejected)
-      ? [
-        amber(
-          `${shareOf(rejected, all)} of requests are rejected with 4xx by varve: ` +
-            'varve_requests_total{outcome="rejected"} has them by status'
-        )
-      ]
-      : [])
-  ]
+function rejectedIn ({ outcomes }: RecentRequests): StatusCondition[] {
+  const all = requestsIn(outcomes, rejectedSteps)
+  const reasons = {
+    limited: '429: usually a proxy in front is missing in trustProxy, so all its clients share one limit',
+    rejected: '4xx by varve: varve_requests_total{outcome="rejected"} has them by status'
+  }
+  return (['limited', 'rejected'] as const).flatMap(outcome => {
+    const count = sumOf(outcomes[outcome], rejectedSteps)
+    return count >= minRejected && count >= rejectedShare * all
+      ? [amber(`${shareOf(count, all)} of requests are rejected with ${reasons[outcome]}`)]
+      : []
+  })
 }
 
-function sumsOf (
-  { outcomes }: RecentRequests,
-  steps: number
-): { all: number, unavailable: number, limited: number, rejected: number } {
-  const sum = (counts: readonly number[]): number => counts.slice(-steps).reduce((total, count) => total + count, 0)
-  return {
-    all: Object.values(outcomes).reduce((total, counts) => total + sum(counts), 0),
-    unavailable: sum(outcomes.unavailable),
-    limited: sum(outcomes.limited),
-    rejected: sum(outcomes.rejected)
-  }
+function requestsIn (outcomes: RecentRequests['outcomes'], steps: number, ago = 0): number {
+  return Object.values(outcomes).reduce((total, counts) => total + sumOf(counts, steps, ago), 0)
+}
+
+/** Adds up the last steps, or those before the last `ago`. */
+function sumOf (counts: readonly number[], steps: number, ago = 0): number {
+  const end = counts.length - ago
+  return counts.slice(Math.max(0, end - steps), end).reduce((total, count) => total + count, 0)
 }
 
 function shareOf (part: number, all: number): string {
@@ -142,13 +134,22 @@ export interface StatusCondition {
 }
 
 /** Clients get errors, or no upstream is usable. */
-export function red (text: string): StatusCondition {
+function red (text: string): StatusCondition {
   return { level: 'red', text }
 }
 
 /** Clients do not notice it yet. */
-export function amber (text: string): StatusCondition {
+function amber (text: string): StatusCondition {
   return { level: 'amber', text }
+}
+
+/** Condition of a process that finishes its open requests. */
+export const draining = amber('draining: open requests are finished, then varve ends')
+
+/** Conditions of several workers of which some are not ready. */
+export function missingWorkers (ready: number, wanted: number): StatusCondition[] {
+  const text = `${ready} of ${wanted} workers ${ready === 1 ? 'is' : 'are'} ready`
+  return ready >= wanted ? [] : [ready === 0 ? red(text) : amber(text)]
 }
 
 /** Returns the worst level of some conditions. */
@@ -187,8 +188,8 @@ export interface StatusSources {
   readonly loadShedder: { readonly isShedding: boolean }
   readonly inFlight: Pick<InFlightBytes, 'bytes' | 'maxBytes' | 'isExhausted'>
   readonly info: () => VarveInfo
-  /** Forecast of when history that clients request is pruned; absent where nothing samples it. */
-  readonly history?: { readonly soonForSeconds: number | undefined }
+  /** Forecast of when history that clients request is pruned. */
+  readonly history: { readonly soonForSeconds: number | undefined }
   /** Undefined where nothing follows. */
   readonly follow: () => FollowStatus | undefined
   readonly recent: { readonly snapshot: RecentSnapshot }
@@ -201,210 +202,89 @@ export interface StatusSources {
 }
 
 /** Recent requests as conditions read them. */
-export type RecentRequests = Pick<RecentSnapshot, 'outcomes'> & Partial<RecentSnapshot>
+export type RecentRequests = Omit<RecentSnapshot, 'totals'>
 
-/** An alert that pages, and the condition by which page and /readyz show the same. */
-export interface PagingAlert {
-  readonly alert: string
-  /** Wait of the alert in seconds. */
-  readonly forSeconds: number
-  /** Parts of the alert's expression with its thresholds and windows. */
-  readonly when: readonly string[]
-  /** Source of the condition: this process, the requests of all processes, or nothing that varve itself could show. */
-  readonly shown:
-    | { readonly by: 'process', conditions(sources: StatusSources): StatusCondition[] }
-    | { readonly by: 'requests', conditions(recent: RecentRequests): StatusCondition[] }
-    | { readonly by: 'level' | 'prometheus' }
-}
+// Words of a varve that has no upstream for a miss.
+const cacheOnly = 'serving cache only: no upstream is usable'
 
-/** Words of a varve that has no upstream for a miss. */
-export const cacheOnly = 'serving cache only: no upstream is usable'
-
-const stale = { ageSeconds: 60, forSeconds: 60 }
-const stalled = { minutes: 10, forSeconds: 600 }
-const failing = { share: 0.05, perSecond: 0.05, windowMinutes: 5, lastMinutes: 3, forSeconds: 300 }
-const historyEndsForSeconds = 600
+/** Thresholds and waits of alerts that page, as config/prometheus-rules.yml has them. */
+export const paging = {
+  stale: { ageSeconds: 60, forSeconds: 60 },
+  stalled: { minutes: 10, forSeconds: 600 },
+  failing: { share: 0.05, perSecond: 0.05, windowMinutes: 5, lastMinutes: 3, forSeconds: 300 },
+  historyEnds: { forSeconds: 600 }
+} as const
 
 /**
- * Every alert of config/prometheus-rules.yml that pages, with the condition that shows the same: what would page is at
- * least amber. test/http/paging-conditions.test.ts compares names, thresholds and waits.
+ * Conditions of this process by the alert that pages for them: what would page is at least amber (law 16).
+ * test/http/paging-conditions.test.ts compares names, thresholds and waits with the rules.
  */
-export const pagingAlerts: readonly PagingAlert[] = [
-  // A process that is gone shows nothing; the open page says that varve is unreachable.
-  { alert: 'VarveDown', forSeconds: 60, when: ['up{job="varve"} == 0'], shown: { by: 'prometheus' } },
-  { alert: 'VarveAbsent', forSeconds: 300, when: ['absent(up{job="varve"})'], shown: { by: 'prometheus' } },
-  {
-    alert: 'VarveNotReady',
-    forSeconds: 120,
-    when: ['varve_ledger_version != varve_ledger_version'],
-    shown: {
-      by: 'process',
-      // At once: every read is 503 already.
-      conditions: ({ tracker, upstreamPool: { upstreams } }) =>
-        tracker.position === undefined
-          ? [red(describeChainMismatch(upstreams, tracker) ?? 'no upstream has been reached yet')]
-          : []
-    }
+export const processAlerts = {
+  // At once: every read is 503 already.
+  VarveNotReady: ({ tracker, upstreamPool: { upstreams } }) =>
+    tracker.position === undefined
+      ? [red(describeChainMismatch(upstreams, tracker) ?? 'no upstream has been reached yet')]
+      : [],
+  VarveNoUpstreamUp: ({ tracker, upstreamPool: { upstreams } }) =>
+    tracker.position === undefined || upstreams.some(({ isUp, isCordoned }) => isUp && !isCordoned)
+      ? []
+      : [red(cacheOnly)],
+  VarvePositionStale: ({ tracker: { position, ageMs }, upstreamPool: { upstreams } }) => {
+    const { ageSeconds, forSeconds } = paging.stale
+    const isStale = position !== undefined && ageMs > (ageSeconds + forSeconds) * 1000
+    if (!isStale || !upstreams.some(({ isUp }) => isUp)) return []
+    const since = Number.isFinite(ageMs) ? `for ${seconds(ageMs)}` : 'since the start'
+    return [amber(`no upstream has confirmed the served head ${since}`)]
   },
-  {
-    alert: 'VarveReadsFailing',
-    forSeconds: failing.forSeconds,
-    when: [
-      `ratio_rate${failing.windowMinutes}m > ${failing.share}`,
-      `instance:varve_requests:rate5m > ${failing.perSecond}`,
-      `[${failing.lastMinutes}m]`
-    ],
-    shown: {
-      by: 'requests',
-      conditions: recent => {
-        const share = failingShareOf(recent)
-        return share === undefined
-          ? []
-          : [amber(`clients get 5xx: ${percent(share)} of the requests of the last ${failing.windowMinutes} minutes`)]
-      }
-    }
+  VarveHeadStalled: ({ tracker: { position, ageMs, headAgeMs } }) => {
+    const { minutes, forSeconds } = paging.stalled
+    return position !== undefined && ageMs < paging.stale.ageSeconds * 1000 &&
+        headAgeMs >= (minutes * 60 + forSeconds) * 1000
+      ? [amber(`the chain does not grow: the head last moved ${seconds(headAgeMs)} ago`)]
+      : []
   },
-  { alert: 'VarveLevelRed', forSeconds: 120, when: ['varve_level == 2'], shown: { by: 'level' } },
-  {
-    alert: 'VarveNoUpstreamUp',
-    forSeconds: 60,
-    when: ['max without (upstream) (varve_upstream_up) == 0'],
-    shown: {
-      by: 'process',
-      conditions: ({ tracker, upstreamPool: { upstreams } }) =>
-        tracker.position === undefined || upstreams.some(({ isUp, isCordoned }) => isUp && !isCordoned)
-          ? []
-          : [red(cacheOnly)]
+  VarveHistoryEndsInAnHour: ({ history }) =>
+    (history.soonForSeconds ?? 0) >= paging.historyEnds.forSeconds
+      ? [amber('history that clients request is pruned within an hour')]
+      : []
+} satisfies Record<string, (sources: StatusSources) => StatusCondition[]>
+
+/** Conditions of the requests of all processes by the alert that pages for them. */
+export const requestAlerts = {
+  VarveReadsFailing: ({ outcomes, responses: { server_error: failed }, stepMs }) => {
+    const { share, perSecond, windowMinutes, lastMinutes, forSeconds } = paging.failing
+    const stepsPerMinute = 60_000 / stepMs
+    const [wait, window] = [forSeconds / 60 * stepsPerMinute, windowMinutes * stepsPerMinute]
+    const isFailing = (ago: number): boolean => {
+      const requests = requestsIn(outcomes, window, ago)
+      return sumOf(failed, window, ago) > share * requests && requests > perSecond * windowMinutes * 60 &&
+        sumOf(failed, lastMinutes * stepsPerMinute, ago) > 0
     }
+    // A younger process has not waited yet.
+    if (failed.length <= wait) return []
+    for (let ago = 0; ago <= wait; ago++) if (!isFailing(ago)) return []
+    const shown = shareOf(sumOf(failed, window), requestsIn(outcomes, window))
+    return [amber(`clients get 5xx: ${shown} of the requests of the last ${windowMinutes} minutes`)]
   },
-  {
-    alert: 'VarvePositionStale',
-    forSeconds: stale.forSeconds,
-    when: [`varve_ledger_position_age_seconds > ${stale.ageSeconds}`],
-    shown: {
-      by: 'process',
-      conditions: ({ tracker: { position, ageMs }, upstreamPool: { upstreams } }) =>
-        position !== undefined && ageMs > (stale.ageSeconds + stale.forSeconds) * 1000 &&
-          upstreams.some(({ isUp }) => isUp)
-          ? [
-            amber(
-              Number.isFinite(ageMs)
-                ? `no upstream has confirmed the served head for ${seconds(ageMs)}`
-                : 'no upstream has confirmed the served head since the start'
-            )
-          ]
-          : []
-    }
-  },
-  {
-    alert: 'VarveHeadStalled',
-    forSeconds: stalled.forSeconds,
-    when: [
-      `changes(varve_ledger_version[${stalled.minutes}m]) == 0`,
-      `varve_ledger_position_age_seconds < ${stale.ageSeconds}`
-    ],
-    shown: {
-      by: 'process',
-      conditions: ({ tracker: { position, ageMs, headAgeMs } }) =>
-        position !== undefined && ageMs < stale.ageSeconds * 1000 &&
-          headAgeMs >= (stalled.minutes * 60 + stalled.forSeconds) * 1000
-          ? [amber(`the chain does not grow: the head last moved ${seconds(headAgeMs)} ago`)]
-          : []
-    }
-  },
-  faultAlert('VarveChainReset', 'chain_reset', 15, 'varve_chain_resets_total', 'the chain was reset'),
-  {
-    alert: 'VarveHistoryEndsInAnHour',
-    forSeconds: historyEndsForSeconds,
-    when: [`instance:varve_history_left:seconds < ${historySoonSeconds}`],
-    shown: {
-      by: 'process',
-      conditions: ({ history }) =>
-        (history?.soonForSeconds ?? 0) >= historyEndsForSeconds
-          ? [amber('history that clients request is pruned within an hour')]
-          : []
-    }
-  },
-  faultAlert(
-    'VarveAuditMismatch',
+  VarveChainReset: faultAlert('chain_reset', 15, 'the chain was reset'),
+  VarveAuditMismatch: faultAlert(
     'audit_different',
     15,
-    'varve_audit_total{result="different"}',
     'an audit found cached responses that differ from an upstream'
   ),
-  faultAlert(
-    'VarveFollowDifferent',
-    'follow_different',
-    15,
-    'varve_follow_verified_total{result="different"}',
-    'following the ledger found a difference'
-  ),
-  faultAlert(
-    'VarveDescriptorsExhausted',
+  VarveFollowDifferent: faultAlert('follow_different', 15, 'following the ledger found a difference'),
+  VarveDescriptorsExhausted: faultAlert(
     'descriptors_exhausted',
     10,
-    'varve_descriptors_exhausted_total',
     'no file descriptor was left, and new connections were closed'
-  ),
-  {
-    alert: 'VarveCertificateExpiresInTwoDays',
-    forSeconds: 300,
-    when: [`varve_tls_certificate_not_after_seconds - time() < ${pagingDaysLeft} * 86400`],
-    // Warns earlier than the alert.
-    shown: { by: 'process', conditions: ({ degradedCertificate }) => degradedCertificate().map(amber) }
-  }
-]
+  )
+} satisfies Record<string, (recent: RecentRequests) => StatusCondition[]>
 
-/** Conditions of this process that alerts page for. */
-export function pagingConditionsOf (sources: StatusSources): StatusCondition[] {
-  return pagingAlerts.flatMap(({ shown }) => shown.by === 'process' ? shown.conditions(sources) : [])
-}
-
-/** Conditions of recent requests that alerts page for. */
-export function pagingConditionsIn (recent: RecentRequests): StatusCondition[] {
-  return pagingAlerts.flatMap(({ shown }) => shown.by === 'requests' ? shown.conditions(recent) : [])
-}
-
-function faultAlert (alert: string, fault: FaultName, minutes: number, series: string, text: string): PagingAlert {
-  return {
-    alert,
-    forSeconds: 0,
-    when: [`increase(${series}[${minutes}m])`],
-    shown: {
-      by: 'requests',
-      conditions: ({ lastFaultMs, lastStepMs = 0 }) =>
-        (lastFaultMs?.[fault] ?? -Infinity) > lastStepMs - minutes * 60_000
-          ? [amber(`${text} in the last ${minutes} minutes`)]
-          : []
-    }
-  }
-}
-
-/** Returns the share of 5xx now, if it was above the threshold for the whole wait of the alert. */
-function failingShareOf ({ outcomes, responses, stepMs = 5000 }: RecentRequests): number | undefined {
-  const failed = responses?.server_error
-  if (failed === undefined) return undefined
-  const all = failed.map((_, at) => Object.values(outcomes).reduce((sum, steps) => sum + (steps[at] ?? 0), 0))
-  const steps = (minutes: number): number => minutes * 60_000 / stepMs
-  const wait = failing.forSeconds * 1000 / stepMs
-  // A younger process has not waited yet.
-  if (failed.length <= wait) return undefined
-  const isFailingAt = (end: number): boolean => {
-    const requests = sumOf(all, end, steps(failing.windowMinutes))
-    return sumOf(failed, end, steps(failing.windowMinutes)) > failing.share * requests &&
-      requests > failing.perSecond * failing.windowMinutes * 60 && sumOf(failed, end, steps(failing.lastMinutes)) > 0
-  }
-  for (let ago = 0; ago <= wait; ago++) if (!isFailingAt(failed.length - ago)) return undefined
-  const window = steps(failing.windowMinutes)
-  return sumOf(failed, failed.length, window) / sumOf(all, all.length, window)
-}
-
-function sumOf (steps: readonly number[], end: number, count: number): number {
-  return steps.slice(Math.max(0, end - count), end).reduce((sum, each) => sum + each, 0)
-}
-
-function percent (share: number): string {
-  return `${Math.floor(share * 100)} %`
+function faultAlert (fault: FaultName, minutes: number, text: string) {
+  return ({ lastFaultMs, lastStepMs }: RecentRequests): StatusCondition[] =>
+    (lastFaultMs[fault] ?? -Infinity) > lastStepMs - minutes * 60_000
+      ? [amber(`${text} in the last ${minutes} minutes`)]
+      : []
 }
 
 function seconds (ms: number): string {

@@ -6,9 +6,11 @@ import { summaryOf } from '../metrics/totals.js'
 import { lagSecondsOf } from '../upstreams/ranking.js'
 import { type Upstream } from '../upstreams/upstream.js'
 import {
+  draining,
   type Level,
-  type StatusCondition,
   levelOf,
+  missingWorkers,
+  type StatusCondition,
   statusConditionsOf,
   withTraffic,
   type StatusSources
@@ -21,11 +23,11 @@ export interface Readiness {
   /** Faults, in words. */
   readonly degraded: readonly string[]
   /** Milliseconds since the served head last moved; absent before the first. */
-  readonly headAgeMs?: number
+  readonly headAgeMs?: number | undefined
 }
 
 /** Readiness with the level of each of its words. */
-export interface OverallStatus extends Omit<Readiness, 'headAgeMs'> {
+interface OverallStatus extends Omit<Readiness, 'headAgeMs'> {
   readonly conditions: readonly StatusCondition[]
 }
 
@@ -34,20 +36,15 @@ export interface OverallStatus extends Omit<Readiness, 'headAgeMs'> {
  * help).
  */
 export function readinessOf (sources: StatusSources): Readiness {
-  const { ready, level, degraded } = overallStatusOf(
+  const { conditions, ...readiness } = overallStatusOf(
     isReady(sources),
     withTraffic(statusConditionsOf(sources), sources.recent.snapshot)
   )
-  return { ready, level, degraded, ...headAgeIn(processPositionOf(sources)) }
-}
-
-/** Says when the head last moved, where a position is known. */
-export function headAgeIn (position: { readonly headAgeMs: number } | undefined): Pick<Readiness, 'headAgeMs'> {
-  return position?.headAgeMs === undefined ? {} : { headAgeMs: position.headAgeMs }
+  return { ...readiness, headAgeMs: processPositionOf(sources)?.headAgeMs }
 }
 
 /** Derives level and words from conditions. */
-export function overallStatusOf (ready: boolean, conditions: readonly StatusCondition[]): OverallStatus {
+function overallStatusOf (ready: boolean, conditions: readonly StatusCondition[]): OverallStatus {
   return { ready, level: levelOf(conditions), degraded: conditions.map(({ text }) => text), conditions }
 }
 
@@ -99,12 +96,12 @@ function processPositionOf ({ tracker }: StatusSources) {
 }
 
 /** Builds what a status says of requests: of the last ten minutes, and since the start. */
-export function trafficStatusOf ({ totals, ...recent }: RecentSnapshot) {
+function trafficStatusOf ({ totals, ...recent }: RecentSnapshot) {
   return { recent, totals: summaryOf(totals, definitionOf('varve_request_duration_seconds').bounds) }
 }
 
 /** Builds the statuses of all tiers by name. */
-export function tierStatusesOf (statusOf: (name: TierName) => TierStatus): Readonly<Record<TierName, TierStatus>> {
+function tierStatusesOf (statusOf: (name: TierName) => TierStatus): Readonly<Record<TierName, TierStatus>> {
   return Object.fromEntries(tierNames.map(name => [name, statusOf(name)])) as Record<TierName, TierStatus>
 }
 
@@ -156,8 +153,8 @@ export function mergeReadiness (
   isStopping: boolean,
   recent: RecentSnapshot
 ): Readiness {
-  const { ready, level, degraded } = mergeSeverity(statuses, wantedWorkers, isStopping, recent)
-  return { ready, level, degraded, ...headAgeIn(furthestOf(statuses)?.position) }
+  const { conditions, ...readiness } = mergeSeverity(statuses, wantedWorkers, isStopping, recent)
+  return { ...readiness, headAgeMs: furthestOf(statuses)?.position?.headAgeMs }
 }
 
 /** Returns the worker furthest ahead; of those at one head, the oldest has seen best when the head last moved. */
@@ -177,17 +174,7 @@ function mergeSeverity (
   recent: RecentSnapshot
 ): OverallStatus {
   const ready = statuses.filter(status => status.ready).length
-  const own: StatusCondition[] = [
-    ...(isStopping ? [{ level: 'amber', text: 'draining: open requests are finished, then varve ends' } as const] : []),
-    ...(ready < wantedWorkers
-      ? [
-        {
-          level: ready === 0 ? 'red' : 'amber',
-          text: `${ready} of ${wantedWorkers} workers ${ready === 1 ? 'is' : 'are'} ready`
-        } as const
-      ]
-      : [])
-  ]
+  const own = [...(isStopping ? [draining] : []), ...missingWorkers(ready, wantedWorkers)]
   // Keeps one condition per text: workers report the same upstreams, whose lag each measures at another moment.
   const byText = new Map(
     [...own, ...statuses.flatMap(({ conditions }) => conditions)].map(
@@ -212,10 +199,7 @@ export function mergeStatuses (
     draining: isStopping,
     upstreams: furthest?.upstreams.map(upstream => ({
       ...upstream,
-      inFlight: sumOf(statuses, upstream.name, 'inFlight'),
-      waiting: sumOf(statuses, upstream.name, 'waiting'),
-      streams: sumOf(statuses, upstream.name, 'streams'),
-      maxConcurrent: sumOf(statuses, upstream.name, 'maxConcurrent')
+      ...sumsOf(statuses.flatMap(({ upstreams }) => upstreams.filter(({ name }) => name === upstream.name)))
     })) ?? [],
     inFlight: {
       bytes: statuses.reduce((sum, { inFlight }) => sum + inFlight.bytes, 0),
@@ -249,13 +233,13 @@ function versionOf ({ position }: WorkerStatus): bigint {
   return position === undefined ? -1n : BigInt(position.version)
 }
 
-function sumOf (
-  statuses: readonly WorkerStatus[],
-  name: string,
-  member: 'inFlight' | 'waiting' | 'streams' | 'maxConcurrent'
-): number {
-  return statuses.reduce(
-    (sum, { upstreams }) => sum + (upstreams.find(upstream => upstream.name === name)?.[member] ?? 0),
-    0
-  )
+function sumsOf (upstreams: ProcessStatus['upstreams']) {
+  const sum = (member: 'inFlight' | 'waiting' | 'streams' | 'maxConcurrent'): number =>
+    upstreams.reduce((total, upstream) => total + upstream[member], 0)
+  return {
+    inFlight: sum('inFlight'),
+    waiting: sum('waiting'),
+    streams: sum('streams'),
+    maxConcurrent: sum('maxConcurrent')
+  }
 }

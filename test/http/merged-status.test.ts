@@ -45,7 +45,12 @@ t.test('varve is ready if one worker is; each degradation and missing workers ar
   t.match(mergeReadiness(lagging, 2, false, recent).degraded, ['n-1 lags by 70 s of ledger time'], 'of two moments')
   t.equal(mergeReadiness(lagging, 2, false, recent).degraded.length, 1)
   t.match(mergeReadiness([worker(1, undefined)], 1, false, recent), { ready: false })
-  t.same(mergeReadiness([], 2, false, recent), { ready: false, level: 'red', degraded: ['0 of 2 workers are ready'] })
+  t.same(mergeReadiness([], 2, false, recent), {
+    ready: false,
+    level: 'red',
+    degraded: ['0 of 2 workers are ready'],
+    headAgeMs: undefined
+  })
   t.same(mergeReadiness([worker(1, 9)], 1, true, recent), {
     ready: false,
     level: 'amber',

@@ -1,24 +1,67 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { pagingAlerts, statusConditionsOf, withTraffic, type StatusSources } from '../../src/http/status-conditions.js'
+import { pagingDaysLeft } from '../../src/http/certificate.js'
+import {
+  paging,
+  processAlerts,
+  requestAlerts,
+  statusConditionsOf,
+  type StatusSources,
+  withTraffic
+} from '../../src/http/status-conditions.js'
 import { type FaultName, type RecentSnapshot } from '../../src/metrics/recent-counts.js'
-import { HistoryForecast } from '../../src/proxy/history-forecast.js'
+import { HistoryForecast, historySoonSeconds } from '../../src/proxy/history-forecast.js'
 import { isAlert, readRules } from '../support/prometheus.js'
 import { recentFixture } from '../support/status-fixtures.js'
 
 const rules = readFileSync(join(import.meta.dirname, '../../config/prometheus-rules.yml'), 'utf8')
-const paging = readRules(rules).filter(isAlert).filter(({ labels }) => labels['severity'] === 'page')
+const pagingRules = readRules(rules).filter(isAlert).filter(({ labels }) => labels['severity'] === 'page')
 const minute = 60_000
+const { stale: { ageSeconds }, stalled, failing } = paging
+const ofCertificate = 'VarveCertificateExpiresInTwoDays'
+
+// Parts of each alert's expression with its thresholds and windows, and its wait in seconds.
+const expected: Readonly<Record<string, [forSeconds: number, ...when: string[]]>> = {
+  // A process that is gone shows nothing; the open page says that varve is unreachable.
+  VarveDown: [60, 'up{job="varve"} == 0'],
+  VarveAbsent: [300, 'absent(up{job="varve"})'],
+  VarveNotReady: [120, 'varve_ledger_version != varve_ledger_version'],
+  VarveReadsFailing: [
+    failing.forSeconds,
+    `ratio_rate${failing.windowMinutes}m > ${failing.share}`,
+    `instance:varve_requests:rate5m > ${failing.perSecond}`,
+    `[${failing.lastMinutes}m]`
+  ],
+  VarveLevelRed: [120, 'varve_level == 2'],
+  VarveNoUpstreamUp: [60, 'max without (upstream) (varve_upstream_up) == 0'],
+  VarvePositionStale: [paging.stale.forSeconds, `varve_ledger_position_age_seconds > ${ageSeconds}`],
+  VarveHeadStalled: [
+    stalled.forSeconds,
+    `changes(varve_ledger_version[${stalled.minutes}m]) == 0`,
+    `varve_ledger_position_age_seconds < ${ageSeconds}`
+  ],
+  VarveChainReset: [0, 'increase(varve_chain_resets_total[15m])'],
+  VarveHistoryEndsInAnHour: [
+    paging.historyEnds.forSeconds,
+    `instance:varve_history_left:seconds < ${historySoonSeconds}`
+  ],
+  VarveAuditMismatch: [0, 'increase(varve_audit_total{result="different"}[15m])'],
+  VarveFollowDifferent: [0, 'increase(varve_follow_verified_total{result="different"}[15m])'],
+  VarveDescriptorsExhausted: [0, 'increase(varve_descriptors_exhausted_total[10m])'],
+  [ofCertificate]: [300, `varve_tls_certificate_not_after_seconds - time() < ${pagingDaysLeft} * 86400`]
+}
 
 t.test('every alert that pages has a condition with the same thresholds and the same wait', async t => {
-  t.same(pagingAlerts.map(({ alert }) => alert), paging.map(({ alert }) => alert))
-  for (const [at, { alert, forSeconds, when }] of pagingAlerts.entries()) {
-    const { expr = '', for: wait = '' } = paging[at] ?? {}
+  t.same(pagingRules.map(({ alert }) => alert), Object.keys(expected))
+  for (const { alert, expr = '', for: wait = '' } of pagingRules) {
+    const [forSeconds = NaN, ...when] = expected[alert] ?? []
     t.equal(`${forSeconds / 60}m`, wait, alert)
-    t.ok(when.length > 0)
     for (const part of when) t.ok(expr.includes(part), `${alert}: ${part}`)
   }
+  const shown = [...Object.keys(processAlerts), ...Object.keys(requestAlerts), ofCertificate]
+  // The level pages for what is red; VarveDown and VarveAbsent show nowhere in varve.
+  t.same([...shown, 'VarveDown', 'VarveAbsent', 'VarveLevelRed'].sort(), Object.keys(expected).sort())
 })
 
 const up = {
@@ -43,6 +86,7 @@ function wordsOf (change: object = {}): string {
     info: () => ({}),
     degradedTiers: () => [],
     degradedCertificate: () => [],
+    history: {},
     ...change
   } as unknown as StatusSources).map(({ text }) => text).join('; ')
 }
@@ -104,11 +148,11 @@ t.test('each condition shows when its alert pages, and not a moment before', asy
       faultAgo('descriptors_exhausted', 9),
       /^no file descriptor/
     ],
-    VarveCertificateExpiresInTwoDays: [wordsOf(), wordsOf({ degradedCertificate: () => ['it expires'] }), /it expires/]
+    [ofCertificate]: [wordsOf(), wordsOf({ degradedCertificate: () => ['it expires'] }), /it expires/]
   }
   t.same(
-    Object.keys(examples),
-    pagingAlerts.filter(({ shown: { by } }) => by === 'process' || by === 'requests').map(({ alert }) => alert)
+    Object.keys(examples).sort(),
+    [...Object.keys(processAlerts), ...Object.keys(requestAlerts), ofCertificate].sort()
   )
   for (const [alert, [before, at, words]] of Object.entries(examples)) {
     t.equal(before, '', alert)
