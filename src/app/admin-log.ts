@@ -1,5 +1,5 @@
 import { type Logger } from 'pino'
-import { type AdminCall, type AdminLog } from '../http/purge-route.js'
+import { type AdminCall, type AdminLog } from '../http/admin-app.js'
 import { logRateLimit } from './log-rate-limit.js'
 
 // Cuts long table keys and bodies; most fit, so an operator can repeat the call by hand.

@@ -6,7 +6,7 @@ import { invalidationOfRead, type LocalInvalidator } from '../proxy/local-invali
 import { encodePurgeRequest, readPurge } from '../api/purge-request.js'
 import { ErrorResponse, unavailableError } from '../api/error-response.js'
 import { type Spaces } from '../chain/spaces.js'
-import { type PurgeResult } from '../http/purge-route.js'
+import { type PurgeResult } from '../http/admin-app.js'
 
 /** Tier that replicas share, and what reaches all of them through it. */
 export interface SharedTier {

@@ -1,18 +1,20 @@
+import { createHash, timingSafeEqual } from 'node:crypto'
+import { readdirSync, readFileSync } from 'node:fs'
 import { type AddressInfo, isIP } from 'node:net'
+import { extname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
-import { fastify, type FastifyError, type FastifyInstance, type FastifyReply } from 'fastify'
+import { fastify, type FastifyError, type FastifyInstance, type FastifyRequest } from 'fastify'
+import { readBearerToken } from '../clients/api-keys.js'
 import { isLoopback } from '../config/ip-networks.js'
 import { readAcceptEncoding } from '../api/accept-encoding.js'
-import { disabledError, type ErrorResponse, webFrameworkError } from '../api/error-response.js'
+import { disabledError, webFrameworkError } from '../api/error-response.js'
 import { InFlightBytes } from '../upstreams/in-flight-bytes.js'
+import { clientAddressOf } from './client-address.js'
 import { ConnectionLimiter } from './connection-limiter.js'
 import { respondToClientError, type UnroutedErrorOptions, toErrorResponse } from './client-errors.js'
-import { addPurgeRoute, type PurgeRouteOptions, requireToken } from './purge-route.js'
 import { type Readiness } from './status.js'
 import { headerTimeouts, serverTimeouts, withoutSchemas } from './listener.js'
-import { readdirSync, readFileSync } from 'node:fs'
-import { extname, join } from 'node:path'
 
 const types: Readonly<Record<string, string>> = {
   '.html': 'text/html; charset=utf-8',
@@ -29,6 +31,35 @@ const headers = {
   'referrer-policy': 'no-referrer',
   'cross-origin-opener-policy': 'same-origin',
   'cross-origin-resource-policy': 'same-origin'
+}
+
+/** Result of a purge. */
+export interface PurgeResult {
+  /** True if every replica was notified; otherwise they are once the shared tier is up. */
+  readonly everywhere: boolean
+  /** Present if no tier of this varve had any of the read. */
+  readonly stored?: false
+  readonly space?: string | undefined
+}
+
+/** A call of the admin listener, and the address of its sender; a unix socket has none. */
+export interface AdminCall {
+  readonly clientAddress: string | undefined
+  readonly method: string
+  readonly url: string
+}
+
+/** Log of purges and of rejected tokens. */
+export interface AdminLog {
+  purged(call: AdminCall, body: Buffer, result: PurgeResult): void
+  tokenRejected(call: AdminCall, status: 401 | 403): void
+}
+
+/** Admin token and action of the purge route. */
+export interface PurgeRouteOptions {
+  readonly token: () => string | null
+  readonly log?: AdminLog
+  purge(body: Buffer): Promise<PurgeResult>
 }
 
 /** Sources and actions of the admin listener. */
@@ -64,15 +95,15 @@ export const adminFullMessage = 'admin listener full: all connections are busy, 
 
 /** Builds the admin listener: separate from the public one, so that a firewall can keep clients away. */
 export function adminApp (options: AdminOptions): FastifyInstance {
-  const { metrics, readiness, status, config, purgeRoute, onUnexpectedError } = options
+  const { metrics, readiness, status, config, purgeRoute, setCordoned, onUnexpectedError } = options
+  // Without a configured token every call is 403.
+  const withToken = { onRequest: async (request: FastifyRequest) => requireToken(request, purgeRoute) }
   const app = fastify({
     ...serverTimeouts,
     ...withoutSchemas,
     http: headerTimeouts,
     forceCloseConnections: true,
-    clientErrorHandler: (error, socket) => {
-      respondToClientError(error, socket, unrouted)
-    }
+    clientErrorHandler: (error, socket) => respondToClientError(error, socket, unrouted)
   })
   limitConnections(app, options)
   requireKnownHost(app, options)
@@ -93,80 +124,90 @@ export function adminApp (options: AdminOptions): FastifyInstance {
       await reply.headers({ 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' }).send(await status())
   )
   // Needs the token, because the settings name upstreams and limits that other readers of the listener need not know.
-  app.get('/config', {
-    onRequest: async request => {
-      requireToken(request, purgeRoute)
-    }
-  }, async (_request, reply) => await reply.header('cache-control', 'no-store').send(config()))
+  app.get(
+    '/config',
+    withToken,
+    async (_request, reply) => await reply.header('cache-control', 'no-store').send(config())
+  )
   addStatusPageRoutes(app)
-  addPurgeRoute(app, purgeRoute)
-  addCordonRoutes(app, options)
-  app.setErrorHandler(async (error: FastifyError, _request, reply) => {
-    const errorResponse = toErrorResponse(error)
-    if (errorResponse.status === 500) onUnexpectedError(error)
-    return await sendErrorReply(reply, errorResponse)
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
+  app.post('/purge', withToken, async (request, reply) => {
+    const body = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
+    const purged = await purgeRoute.purge(body)
+    purgeRoute.log?.purged(callOf(request), body, purged)
+    // 202: accepted, while some replicas are still to be notified.
+    return await reply.code(purged.everywhere ? 200 : 202).send({ purged: true, ...purged })
   })
-  app.setNotFoundHandler(async (request, reply) => {
+  for (const [action, isCordoned] of [['cordon', true], ['uncordon', false]] as const) {
+    app.post<{ Params: { name: string } }>(`/upstreams/:name/${action}`, withToken, async ({ params: { name } }) => {
+      if (!await setCordoned(name, isCordoned)) throw webFrameworkError(404, 'no upstream of this name')
+      return { upstream: name, cordoned: isCordoned }
+    })
+  }
+  app.setErrorHandler(async (error: FastifyError, _request, reply) => {
+    const { status: code, rawHeaders, body } = toErrorResponse(error)
+    if (code === 500) onUnexpectedError(error)
+    for (let at = 0; at < rawHeaders.length; at += 2) reply.header(rawHeaders[at] ?? '', rawHeaders[at + 1])
+    return await reply.code(code).type('application/json').send(body)
+  })
+  app.setNotFoundHandler(async ({ method }) => {
     // Rejects every changing call with 403, whatever its path, so that probing finds no route.
-    if (request.method !== 'GET' && request.method !== 'HEAD') {
-      return await sendErrorReply(
-        reply,
-        disabledError('the changing calls are POST /purge, POST /upstreams/NAME/cordon and /uncordon')
-      )
+    if (method !== 'GET' && method !== 'HEAD') {
+      throw disabledError('the changing calls are POST /purge, POST /upstreams/NAME/cordon and /uncordon')
     }
-    return await sendErrorReply(
-      reply,
-      webFrameworkError(
-        404,
-        'not found; the admin listener serves /metrics, /healthz, /readyz, /status, /status.json, /config, ' +
-          'POST /purge, POST /upstreams/NAME/cordon and POST /upstreams/NAME/uncordon'
-      )
+    throw webFrameworkError(
+      404,
+      'not found; the admin listener serves /metrics, /healthz, /readyz, /status, /status.json, /config, ' +
+        'POST /purge, POST /upstreams/NAME/cordon and POST /upstreams/NAME/uncordon'
     )
   })
   return app
 }
 
-/** Adds POST /upstreams/NAME/cordon and /uncordon; without a configured token every call is 403. */
-function addCordonRoutes (app: FastifyInstance, { purgeRoute, setCordoned }: AdminOptions): void {
-  for (const [action, isCordoned] of [['cordon', true], ['uncordon', false]] as const) {
-    app.post<{ Params: { name: string } }>(`/upstreams/:name/${action}`, {
-      onRequest: async request => {
-        requireToken(request, purgeRoute)
-      }
-    }, async ({ params: { name } }, reply) => {
-      if (!await setCordoned(name, isCordoned)) throw webFrameworkError(404, 'no upstream of this name')
-      return await reply.send({ upstream: name, cordoned: isCordoned })
-    })
+/** Throws an ErrorResponse unless a token is configured and the request has it. */
+function requireToken (request: FastifyRequest, { token: tokenNow, log }: PurgeRouteOptions): void {
+  const token = tokenNow()
+  if (token === null) {
+    log?.tokenRejected(callOf(request), 403)
+    throw disabledError('calls that need a token are rejected: admin.token is not configured')
   }
+  const sentToken = readBearerToken(request.headers.authorization) ?? ''
+  if (!timingSafeEqual(digestOf(sentToken), digestOf(token))) {
+    log?.tokenRejected(callOf(request), 401)
+    throw webFrameworkError(401, 'expected the admin token: Authorization: Bearer TOKEN', [
+      'www-authenticate',
+      'Bearer'
+    ])
+  }
+}
+
+function callOf (request: FastifyRequest): AdminCall {
+  return { clientAddress: clientAddressOf(request), method: request.method, url: request.url }
+}
+
+// Hashes first, so that the comparison takes the same time for every token.
+function digestOf (text: string): Buffer {
+  return createHash('sha256').update(text).digest()
 }
 
 function limitConnections (app: FastifyInstance, { onFull = () => {} }: AdminOptions): void {
   // Needs no clock: nothing asks it for how long it was short.
   const inFlight = new InFlightBytes(maxInFlightBytes, () => 0)
-  const connections = new ConnectionLimiter({ connections: maxConnections, inFlight }, {
-    cut: () => {},
-    onFull
-  })
+  const connections = new ConnectionLimiter({ connections: maxConnections, inFlight }, { cut: () => {}, onFull })
   connections.attach(app.server)
-  const timer = setInterval(() => {
-    connections.tick()
-  }, tickMs).unref()
-  app.addHook('onClose', async () => {
-    clearInterval(timer)
-  })
+  const timer = setInterval(() => connections.tick(), tickMs).unref()
+  app.addHook('onClose', async () => clearInterval(timer))
 }
 
 /** Rejects DNS rebinding on a loopback listener; other listeners are reached by any name on purpose. */
 function requireKnownHost (app: FastifyInstance, { hosts = () => [] }: AdminOptions): void {
-  app.addHook('onRequest', async ({ headers: { host } }, reply) => {
+  app.addHook('onRequest', async ({ headers: { host } }) => {
     // Browsers always send Host; simple HTTP/1.0 health checks send none.
     if (host === undefined || !isBoundToLoopback(app) || isKnownHost(host, hosts())) return
-    return await sendErrorReply(
-      reply,
-      webFrameworkError(
-        403,
-        'unknown Host: expected an IP address, localhost or a name in admin.hosts; if the name is yours, add it there'
-      )
+    throw webFrameworkError(
+      403,
+      'unknown Host: expected an IP address, localhost or a name in admin.hosts; if the name is yours, add it there'
     )
   })
 }
@@ -174,13 +215,6 @@ function requireKnownHost (app: FastifyInstance, { hosts = () => [] }: AdminOpti
 function isBoundToLoopback (app: FastifyInstance): boolean {
   const address = app.server.address() as AddressInfo | null
   return address !== null && isLoopback(address.address)
-}
-
-async function sendErrorReply (reply: FastifyReply, errorResponse: ErrorResponse): Promise<FastifyReply> {
-  for (const [at, name] of errorResponse.rawHeaders.entries()) {
-    if (at % 2 === 0) reply.header(name, errorResponse.rawHeaders[at + 1])
-  }
-  return await reply.code(errorResponse.status).type('application/json').send(errorResponse.body)
 }
 
 /**
