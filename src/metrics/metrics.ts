@@ -1,12 +1,19 @@
 import { collectDefaultMetrics, Registry } from 'prom-client'
-import { tierNames, type TierName } from '../cache/tier.js'
-import { type VersionWaitResult } from '../chain/version-waits.js'
+import { type CacheTier, tierNames, type TierName } from '../cache/tier.js'
+import { type Tracker } from '../chain/tracker.js'
+import { type VersionWaitResult, type VersionWaits } from '../chain/version-waits.js'
 import { type FollowComparison } from '../follow/follow-comparer.js'
 import { type TailResult } from '../follow/tail-reader.js'
 import { type TouchAllReason } from '../follow/transaction-digest.js'
 import { type VerifyResult } from '../follow/verify-write-sets.js'
-import { addGauges, addListenerGauges, addTierGauges, type GaugeSources, type ConnectionGaugeSource } from './gauges.js'
-import { type ConnectionCutReason, metricGroups, metricList, namedIn, statusLabelOf } from './definitions.js'
+import {
+  type ConnectionCutReason,
+  metricGroups,
+  metricList,
+  type MetricName,
+  namedIn,
+  statusLabelOf
+} from './definitions.js'
 import {
   type Counters,
   makeCollectedCounter,
@@ -21,7 +28,11 @@ import { RequestSeries } from './request-series.js'
 import { type MetricFamilies } from './summed-metrics.js'
 import { type Totals } from './totals.js'
 import { type HedgeResult } from '../upstreams/hedger.js'
+import { type InFlightBytes } from '../upstreams/in-flight-bytes.js'
+import { lagSecondsOf } from '../upstreams/ranking.js'
+import { type Upstream, upstreamStates } from '../upstreams/upstream.js'
 import { type AuditResult } from '../proxy/audit-sampler.js'
+import { type LowestRecentRequest } from '../proxy/history-forecast.js'
 import { hitNames, outcomeNames, type OutcomeName } from '../proxy/outcomes.js'
 import { endpointNames, type EndpointName } from '../api/endpoints.js'
 import { type NotStoredReason } from '../api/store-verdict.js'
@@ -35,6 +46,23 @@ export type EndpointLabel = EndpointName | 'other'
 const removedDefaults = ['nodejs_active_handles', 'nodejs_active_requests', 'nodejs_active_resources'].flatMap(
   name => [name, `${name}_total`]
 )
+
+/** Objects that gauges read at a scrape. */
+export interface GaugeSources {
+  readonly tracker: Tracker
+  readonly versionWaits: Pick<VersionWaits, 'waiting'>
+  readonly lowestRequested: LowestRecentRequest
+  readonly tiers: ReadonlyArray<Pick<CacheTier<never, unknown>, 'name' | 'status'>>
+  readonly upstreamPool: { readonly upstreams: readonly Upstream[] }
+  readonly inFlight: Pick<InFlightBytes, 'bytes' | 'maxBytes'>
+  /** Undefined if no Redis is configured. */
+  readonly redis: { readonly isUp: boolean } | undefined
+  /** Release of varve. */
+  readonly version: string
+  readonly isSandbox: boolean
+  /** Present only on a TLS listener. */
+  readonly certificate?: { readonly notAfterSeconds: number } | undefined
+}
 
 /** Metrics of one process, as definitions.ts lists them. */
 export class Metrics {
@@ -85,32 +113,86 @@ export class Metrics {
 
   /** Registers the gauges, which are read at a scrape, and starts the counters of the tiers in use. */
   registerGauges (sources: GaugeSources): void {
-    addGauges(this.registry, sources)
-    this.#startTiers(sources.tiers)
+    const { tracker, versionWaits, lowestRequested, tiers, upstreamPool, inFlight, redis, certificate } = sources
+    const add = (name: MetricName, read: () => number | readonly LabelledValue[]): void =>
+      makeGauge(this.registry, name, read)
+    const positionGauge = (read: (position: NonNullable<Tracker['position']>) => bigint) => (): number =>
+      tracker.position === undefined ? NaN : Number(read(tracker.position))
+    const each = (read: (upstream: Upstream) => number) => (): LabelledValue[] =>
+      upstreamPool.upstreams.map(upstream => [{ upstream: upstream.client.name }, read(upstream)])
+    add('varve_chain_info', () =>
+      tracker.space === undefined
+        ? []
+        : [[{ chain_id: String(tracker.space.chainId), space: tracker.space.name }, 1]])
+    add('varve_ledger_version', positionGauge(({ head }) => head.version))
+    add('varve_ledger_oldest_version', positionGauge(({ oldest }) => oldest.version))
+    add('varve_ledger_block_height', positionGauge(({ head }) => head.blockHeight))
+    add('varve_ledger_oldest_block_height', positionGauge(({ oldest }) => oldest.blockHeight))
+    add('varve_ledger_position_age_seconds', () => tracker.ageMs / 1000)
+    add('varve_lowest_requested_version', positionGauge(position => lowestRequested.valueIn(position)))
+    add('varve_waiting_for_version', () => versionWaits.waiting)
+    add('varve_upstream_up', each(({ isUp }) => Number(isUp)))
+    add(
+      'varve_upstream_state',
+      () =>
+        upstreamPool.upstreams.flatMap(({ client: { name }, state }) =>
+          upstreamStates.map((each): LabelledValue => [{ upstream: name, state: each }, Number(each === state)])
+        )
+    )
+    add('varve_upstream_version', each(({ window }) => Number(window?.head ?? NaN)))
+    add(
+      'varve_upstream_lag_versions',
+      each(({ window }) =>
+        window === undefined ? NaN : Math.max(0, Number((tracker.position?.head.version ?? 0n) - window.head))
+      )
+    )
+    add(
+      'varve_upstream_lag_seconds',
+      each(upstream => lagSecondsOf(upstream, upstreamPool.upstreams, tracker.servedStamp) ?? NaN)
+    )
+    add('varve_upstream_oldest_version', each(({ window }) => Number(window?.oldest ?? NaN)))
+    add('varve_upstream_in_flight', each(({ client }) => client.limiter.inFlight))
+    add('varve_upstream_max_concurrent', each(({ client }) => client.limiter.maxConcurrent))
+    add('varve_upstream_waiting', each(({ client }) => client.limiter.queued))
+    add('varve_upstream_slots_held_by_streams', each(({ client }) => client.limiter.streams))
+    add('varve_in_flight_bytes', () => inFlight.bytes)
+    add('varve_in_flight_max_bytes', () => inFlight.maxBytes)
+    add('varve_redis_up', () => redis === undefined ? [] : Number(redis.isUp))
+    if (certificate !== undefined) {
+      add('varve_tls_certificate_not_after_seconds', () => certificate.notAfterSeconds)
+    }
+    add('varve_sandbox', () => Number(sources.isSandbox))
+    add('varve_workers', () => 1)
+    add('varve_build_info', () => [[{ version: sources.version }, 1]])
+    this.addTiers(tiers)
   }
 
-  /** Registers the sizes of tiers in a process without other gauges, and starts the counters of these tiers. */
+  /** Registers the sizes of tiers and starts their counters; the primary process reports tiers that workers share. */
   addTiers (tiers: GaugeSources['tiers']): void {
-    addTierGauges(this.registry, tiers)
-    this.#startTiers(tiers)
-  }
-
-  #startTiers (tiers: GaugeSources['tiers']): void {
+    const eachTier = (member: 'entries' | 'bytes' | 'maxBytes') => (): LabelledValue[] =>
+      tiers.flatMap(({ name, status }) => {
+        const value = status.isShared === true ? undefined : status[member]
+        return value === undefined ? [] : [[{ tier: name }, value]]
+      })
+    makeGauge(this.registry, 'varve_cache_entries', eachTier('entries'))
+    makeGauge(this.registry, 'varve_cache_bytes', eachTier('bytes'))
+    makeGauge(this.registry, 'varve_cache_max_bytes', eachTier('maxBytes'))
     for (const { name } of tiers) {
       this.#tiers.add(name)
       startTier(this.registry, name)
     }
   }
 
+  /** Registers the gauges of the public listener: client connections, and the place of the level in its list. */
+  registerListenerGauges (clients: { readonly open: number }, level: () => number): void {
+    makeGauge(this.registry, 'varve_connections', () => clients.open)
+    makeGauge(this.registry, 'varve_level', level)
+  }
+
   /** Counters of following, which exist from the first configuration that follows. */
   following (sources: FollowGaugeSources): FollowMetrics {
     this.#following ??= followMetricsOf(this.registry, sources, () => this.#faults.follow_different++)
     return this.#following
-  }
-
-  /** Registers the gauges of the public listener. */
-  registerListenerGauges (clients: ConnectionGaugeSource, level: () => number): void {
-    addListenerGauges(this.registry, clients, level)
   }
 
   get contentType (): string {

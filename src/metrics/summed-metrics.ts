@@ -56,26 +56,22 @@ function aggregate (families: readonly MetricFamilies[]): Registry {
 
 // Drops NaN where another process has a value, or the aggregate would be NaN.
 function withoutUnknownGauges (families: readonly MetricFamilies[]): MetricFamilies[] {
-  const known = new Set<string>()
-  for (const { name, type, values } of families.flat()) {
-    if (type === 'gauge') {
-      for (const { value, labels } of values) if (Number.isFinite(value)) known.add(seriesKeyOf(name, labels))
-    }
-  }
-  return families.map(metrics =>
-    metrics.map(metric =>
-      metric.type !== 'gauge'
-        ? metric
-        : {
-          ...metric,
-          values: metric.values.filter(({ value, labels }) =>
-            Number.isFinite(value) || !known.has(seriesKeyOf(metric.name, labels))
-          )
-        }
+  const keyOf = (name: string, labels: object): string => `${name} ${JSON.stringify(labels)}`
+  const known = new Set(
+    families.flat().filter(isGauge).flatMap(({ name, values }) =>
+      values.filter(({ value }) => Number.isFinite(value)).map(({ labels }) => keyOf(name, labels))
     )
+  )
+  return families.map(metrics =>
+    metrics.map(metric => {
+      const values = metric.values.filter(({ value, labels }) =>
+        Number.isFinite(value) || !known.has(keyOf(metric.name, labels))
+      )
+      return isGauge(metric) ? { ...metric, values } : metric
+    })
   )
 }
 
-function seriesKeyOf (name: string, labels: object): string {
-  return `${name} ${JSON.stringify(labels)}`
+function isGauge ({ type }: MetricFamily): boolean {
+  return type === 'gauge'
 }

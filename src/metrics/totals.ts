@@ -6,21 +6,6 @@ export interface Totals {
   readonly misses: readonly number[]
 }
 
-/** Totals as the status page shows them. */
-export interface TotalsSummary {
-  readonly readsSaved: number
-  /** Undefined before the first hit or miss. */
-  readonly hitMs: Quantiles | undefined
-  readonly missMs: Quantiles | undefined
-  /** Endpoints with the most requests. */
-  readonly endpoints: ReadonlyArray<{ readonly endpoint: string, readonly requests: number, readonly saved: number }>
-}
-
-interface Quantiles {
-  readonly p50: number
-  readonly p99: number
-}
-
 const maxEndpoints = 5
 
 /** Adds the totals of several processes. */
@@ -36,17 +21,17 @@ export function sumTotals (all: readonly Totals[]): Totals {
   return { endpoints, hits: sumBuckets(all.map(({ hits }) => hits)), misses: sumBuckets(all.map(each => each.misses)) }
 }
 
+/** Totals as the status page shows them. */
+export type TotalsSummary = ReturnType<typeof summaryOf>
+
 /** Summarises totals; `bounds` are the upper bounds of the buckets in seconds. */
-export function summaryOf ({ endpoints, hits, misses }: Totals, bounds: readonly number[]): TotalsSummary {
+export function summaryOf ({ endpoints, hits, misses }: Totals, bounds: readonly number[]) {
   const rows = Object.entries(endpoints).map(([endpoint, counts]) => ({ endpoint, ...counts }))
   return {
     readsSaved: rows.reduce((sum, { saved }) => sum + saved, 0),
     hitMs: quantilesOf(hits, bounds),
     missMs: quantilesOf(misses, bounds),
-    endpoints: rows.filter(({ requests }) => requests > 0).sort((a, b) => b.requests - a.requests).slice(
-      0,
-      maxEndpoints
-    )
+    endpoints: rows.sort((a, b) => b.requests - a.requests).slice(0, maxEndpoints)
   }
 }
 
@@ -56,7 +41,8 @@ export function sumBuckets (all: ReadonlyArray<readonly number[]>): number[] {
   return Array.from({ length }, (_, at) => all.reduce((sum, buckets) => sum + (buckets[at] ?? 0), 0))
 }
 
-function quantilesOf (buckets: readonly number[], bounds: readonly number[]): Quantiles | undefined {
+/** Returns undefined before the first request. */
+function quantilesOf (buckets: readonly number[], bounds: readonly number[]) {
   const count = buckets.reduce((sum, each) => sum + each, 0)
   if (count === 0) return undefined
   return { p50: quantileMs(0.5 * count, buckets, bounds), p99: quantileMs(0.99 * count, buckets, bounds) }
