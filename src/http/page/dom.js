@@ -9,13 +9,6 @@ export function write (element, text) {
   if (element.textContent !== text) element.textContent = text
 }
 
-/** Sets a long number, with line breaks allowed between its groups. */
-export function writeNumber (element, text) {
-  if (element.textContent !== text) {
-    element.replaceChildren(...text.split(/(?<=,)/).flatMap(group => [group, make('wbr')]))
-  }
-}
-
 /** Shows or hides an element. */
 export function show (element, isShown) {
   element.toggleAttribute('hidden', !isShown)
@@ -46,9 +39,27 @@ export function draw (name, attributes = {}, ...children) {
 export function repeat (parent, items, create, update) {
   while (parent.children.length > items.length) parent.lastElementChild.remove()
   while (parent.children.length < items.length) parent.append(create())
-  items.forEach((item, at) => {
-    update(parent.children[at], item, at)
-  })
+  items.forEach((item, at) => update(parent.children[at], item, at))
+}
+
+/** Creates a table row: each cell has a text, a note, and the name of its column, which narrow screens show. */
+export function makeRow (columns) {
+  const cells = columns.map((label, at) =>
+    make(
+      at === 0 ? 'th' : 'td',
+      { role: at === 0 ? 'rowheader' : 'cell', 'data-label': label, ...(at === 0 && { scope: 'row' }) },
+      make('bdi'),
+      make('span', { class: 'note' })
+    )
+  )
+  return make('tr', { role: 'row' }, ...cells)
+}
+
+/** Sets text and note of a cell. */
+export function setCell (cell, text, note = '') {
+  const [textElement, noteElement] = cell.children
+  write(textElement, text)
+  write(noteElement, note)
 }
 
 /** Shows a list of facts: name, value, note and bar. */

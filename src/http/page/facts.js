@@ -1,14 +1,12 @@
-// Panels of facts: position, history and pruning, cache tiers, release and workers.
+// Panels of facts: position, history and pruning, cache tiers, totals, release, workers and documentation.
 
-import { byId, facts, make, repeat, set, show, write, writeNumber } from './dom.js'
+import { byId, facts, make, makeRow, repeat, set, setCell, show, write } from './dom.js'
 import { describeTrafficSpan } from './traffic.js'
-import { ago, parseU64, bytes, counted, dateOf, duration, grouped, percent, short, isolate } from './words.js'
-
-const sum = numbers => (numbers ?? []).reduce((total, number) => total + number, 0)
+import { ago, parseU64, bytes, counted, dateOf, duration, grouped, percent, short, isolate, sum } from './words.js'
 
 /** Shows the served head; `sinceMs` is the age of the status. */
 export function showPosition (position, sinceMs) {
-  writeNumber(byId('version'), position === undefined ? 'not known yet' : grouped(position.version))
+  write(byId('version'), position === undefined ? 'not known yet' : grouped(position.version))
   set(byId('version'), 'class', position === undefined ? 'words' : 'number')
   write(
     byId('version-note'),
@@ -52,12 +50,9 @@ function isUsable ({ state, cordoned }) {
 /** Shows the windows of the upstreams, and the requests below them. */
 export function showHistory (position, upstreams, recent, traffic) {
   const [oldest, head] = [parseU64(position?.oldestVersion), parseU64(position?.version)]
-  const prunedRequests = {
-    cache: sum(recent?.pruned?.cache),
-    local: sum(recent?.pruned?.local),
-    upstream: sum(recent?.pruned?.upstream)
-  }
-  const all = prunedRequests.cache + prunedRequests.local + prunedRequests.upstream
+  const { cache = [], local = [], upstream = [] } = recent?.pruned ?? {}
+  const [hits, byVarve, byUpstream] = [cache, local, upstream].map(sum)
+  const all = hits + byVarve + byUpstream
   const pruned = oldest === 0n
     ? 'nothing is pruned'
     : `in block ${grouped(position?.oldestBlockHeight)}; older versions are pruned on every upstream`
@@ -78,11 +73,11 @@ export function showHistory (position, upstreams, recent, traffic) {
     ...(all === 0
       ? []
       : [
-        ['Hits', grouped(prunedRequests.cache), 'served from the cache'],
+        ['Hits', grouped(hits), 'served from the cache'],
         [
           '410 responses',
-          grouped(prunedRequests.local + prunedRequests.upstream),
-          `${grouped(prunedRequests.local)} by varve, ${grouped(prunedRequests.upstream)} by an upstream`
+          grouped(byVarve + byUpstream),
+          `${grouped(byVarve)} by varve, ${grouped(byUpstream)} by an upstream`
         ]
       ])
   ])
@@ -120,7 +115,10 @@ export function showFollow (follow, { columns, cacheable }) {
 
 /** Shows the cache tiers. */
 export function showTiers (tiers, inFlight, { columns, hits, cacheable }) {
-  const total = outcome => columns.find(({ name }) => name === outcome).total
+  const hitsIn = (where, outcome) => {
+    const { total } = columns.find(({ name }) => name === outcome)
+    return [`Hits ${where}`, grouped(total), hits === 0 ? '' : `${percent(total, cacheable)} of cacheable reads`]
+  }
   if (tiers === undefined) return facts(byId('tiers'), [['Memory', 'unknown', 'no worker reports it']])
   const { entries, bytes: usedBytes, maxBytes } = tiers.memory
   facts(byId('tiers'), [
@@ -140,21 +138,9 @@ export function showTiers (tiers, inFlight, { columns, hits, cacheable }) {
       ]]),
     ['Disk', ...diskFactOf(tiers.disk)],
     ['Redis', ...redisFactOf(tiers.redis)],
-    [
-      'Hits in memory',
-      grouped(total('hit_memory')),
-      hits === 0 ? '' : `${percent(total('hit_memory'), cacheable)} of cacheable reads`
-    ],
-    [
-      'Hits on disk',
-      grouped(total('hit_disk')),
-      hits === 0 ? '' : `${percent(total('hit_disk'), cacheable)} of cacheable reads`
-    ],
-    [
-      'Hits in Redis',
-      grouped(total('hit_redis')),
-      hits === 0 ? '' : `${percent(total('hit_redis'), cacheable)} of cacheable reads`
-    ]
+    hitsIn('in memory', 'hit_memory'),
+    hitsIn('on disk', 'hit_disk'),
+    hitsIn('in Redis', 'hit_redis')
   ])
 }
 
@@ -205,24 +191,62 @@ export function showVarve ({ varve, chain, position, upstreams = [], workers }) 
   repeat(
     byId('workers').tBodies[0],
     workers ?? [],
-    () =>
-      make(
-        'tr',
-        { role: 'row' },
-        make('th', { role: 'rowheader', scope: 'row', 'data-label': 'Process' }),
-        make('td', { role: 'cell', 'data-label': 'State' }),
-        make('td', { role: 'cell', 'data-label': 'Ledger version' })
-      ),
-    (row, worker) => {
-      const [pid, state, version] = row.children
-      write(pid, short(worker.pid, 20))
-      write(
-        state,
-        `${worker.ready ? 'ready' : 'not ready'}${
-          worker.degraded?.length > 0 ? `, ${counted(worker.degraded.length, 'warning')}` : ''
-        }`
-      )
-      write(version, worker.version === undefined ? 'unknown' : grouped(worker.version))
+    () => makeRow(['Process', 'State', 'Ledger version']),
+    (row, { pid, ready, degraded, version }) => {
+      const [process, state, ledger] = row.children
+      const warnings = degraded?.length > 0 ? `, ${counted(degraded.length, 'warning')}` : ''
+      setCell(process, short(pid, 20))
+      setCell(state, `${ready ? 'ready' : 'not ready'}${warnings}`)
+      setCell(ledger, version === undefined ? 'unknown' : grouped(version))
     }
   )
+}
+
+const pages = [
+  ['monitoring.md', 'What this page shows'],
+  ['troubleshooting.md', 'Troubleshooting'],
+  ['runbooks.md', 'Runbooks of the alerts'],
+  ['metrics.md', 'Every metric'],
+  ['configuration.md', 'Every setting']
+]
+
+/** Shows reads saved, and how long hits and misses take. */
+export function showTotals (totals) {
+  const { readsSaved, hitMs, missMs, endpoints = [] } = totals ?? {}
+  facts(byId('totals'), [
+    [
+      'Reads saved',
+      readsSaved === undefined ? 'unknown' : grouped(readsSaved),
+      'answered without an upstream request of their own'
+    ],
+    ['Hits, p50 and p99', ...quantiles(hitMs, 'no hits')],
+    ['Misses, p50 and p99', ...quantiles(missMs, 'no misses')]
+  ])
+  facts(
+    byId('endpoints'),
+    endpoints.length === 0
+      ? [['None', 'no requests']]
+      : endpoints.map(({ endpoint, requests, saved }) => [
+        short(endpoint, 40),
+        counted(requests, 'request'),
+        saved === 0 ? 'none saved' : `${percent(saved, requests)} saved`
+      ])
+  )
+}
+
+/** Links pages of the documentation, where its address is known. */
+export function showHelp (docs) {
+  repeat(
+    byId('help'),
+    typeof docs === 'string' && /^https?:/.test(docs) ? pages : [],
+    () => make('li', {}, make('a', { rel: 'noreferrer' })),
+    ({ firstElementChild: link }, [page, title]) => {
+      set(link, 'href', `${docs}${page}`)
+      write(link, title)
+    }
+  )
+}
+
+function quantiles (ms, none) {
+  return ms === undefined ? [none] : [`${duration(ms.p50)} and ${duration(ms.p99)}`, 'estimated from a histogram']
 }

@@ -1,9 +1,8 @@
 // Polls status.json every two seconds while the page is visible.
 
 import { byId, make, set, show, write } from './dom.js'
-import { showFollow, showHistory, showPosition, showTiers, showVarve } from './facts.js'
+import { showFollow, showHelp, showHistory, showPosition, showTiers, showTotals, showVarve } from './facts.js'
 import { showUpstreamCount, showUpstreams } from './upstreams.js'
-import { showHelp, showTotals } from './totals.js'
 import { showRates, showTraffic, trafficOf } from './traffic.js'
 import { age, ago, clockTime, counted, isolate, short } from './words.js'
 
@@ -79,9 +78,7 @@ function showFailure (error) {
 
 /** Shows the level in one sentence, and each condition with its own level. */
 function showCondition (status) {
-  const { ready, degraded = [], draining } = status
-  const conditions = status.conditions ?? degraded.map(text => ({ level: 'amber', text }))
-  const level = status.level ?? (conditions.length > 0 ? 'amber' : 'green')
+  const { ready, level, conditions = [], draining } = status
   const warnings = counted(conditions.length, 'warning')
   const worst = level === 'red' ? conditions.find(condition => condition.level === 'red') : undefined
   const [kind, sentence, word] = draining === true
@@ -90,9 +87,9 @@ function showCondition (status) {
     ? ['is-bad', 'varve is not ready', 'not ready']
     : level === 'red'
     ? ['is-bad', short(worst?.text ?? 'clients get errors', 300), 'red']
-    : level === 'amber'
-    ? ['is-warning', `varve is ready, with ${warnings}`, warnings]
-    : ['is-healthy', 'varve is healthy', 'healthy']
+    : level === 'green'
+    ? ['is-healthy', 'varve is healthy', 'healthy']
+    : ['is-warning', `varve is ready, with ${warnings}`, warnings]
   // Leaves out the condition that is the sentence itself.
   const others = conditions.filter(condition => !ready || condition !== worst)
   const reasons = others.slice(0, 50).map(({ level, text }) => [short(text, 300), level])
@@ -141,16 +138,12 @@ function tick () {
   showPosition(lastStatus.position, now - updatedAt)
 }
 
-document.addEventListener('visibilitychange', () => {
-  poll()
-})
+document.addEventListener('visibilitychange', poll)
 new ResizeObserver(([{ contentRect: { width } }]) => {
   // Redraws on a new width only: the chart sets its own height.
   if (width === drawnWidth || lastStatus === undefined) return
   drawnWidth = width
-  requestAnimationFrame(() => {
-    showTraffic(trafficOf(lastStatus.recent))
-  })
+  requestAnimationFrame(() => showTraffic(trafficOf(lastStatus.recent)))
 }).observe(byId('chart'))
 setInterval(tick, 1000)
 poll()

@@ -1,7 +1,7 @@
 // Recent requests by outcome: sums, chart and table.
 
 import { byId, draw, make, repeat, set, write } from './dom.js'
-import { age, counted, grouped, percent, perSecond } from './words.js'
+import { age, counted, grouped, percent, perSecond, sum } from './words.js'
 
 // Outcomes with their labels, from the bottom of the chart upwards.
 const outcomes = [
@@ -239,15 +239,9 @@ function showMinutes (table, { columns, length }) {
     (row, ago) => {
       const [when, ...counts] = row.children
       write(when, ago === 0 ? 'the last minute' : `${ago} to ${ago + 1} minutes ago`)
-      cells(ago).forEach((count, at) => {
-        write(counts[at], grouped(count))
-      })
+      cells(ago).forEach((count, at) => write(counts[at], grouped(count)))
     }
   )
-}
-
-function sum (numbers) {
-  return numbers.reduce((total, number) => total + number, 0)
 }
 
 // Rounds up to a number that halves well, for the middle grid line.

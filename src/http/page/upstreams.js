@@ -1,7 +1,7 @@
 // Table of upstreams: state, window, lag, latency and load.
 
 import { clockTime, parseU64, counted, duration, grouped, short, isolate } from './words.js'
-import { byId, make, repeat, set, show, fillBar, makeBar, write } from './dom.js'
+import { byId, make, makeRow, repeat, set, setCell, show, fillBar, makeBar, write } from './dom.js'
 
 const columns = ['Upstream', 'State', 'Window', 'Lag', 'Latency', 'Requests']
 
@@ -32,26 +32,23 @@ export function showUpstreams (upstreams) {
   show(byId('upstreams'), upstreams.length > 0)
   show(byId('no-upstreams'), upstreams.length === 0)
   const range = rangeOf(upstreams)
-  repeat(byId('upstreams').tBodies[0], upstreams, makeRow, (row, upstream) => {
-    showUpstream(row, upstream, range)
-  })
+  repeat(
+    byId('upstreams').tBodies[0],
+    upstreams,
+    makeUpstreamRow,
+    (row, upstream) => showUpstream(row, upstream, range)
+  )
 }
 
-function makeRow () {
-  const cells = columns.map((label, at) =>
-    make(
-      at === 0 ? 'th' : 'td',
-      { role: at === 0 ? 'rowheader' : 'cell', 'data-label': label, ...(at === 0 && { scope: 'row' }) },
-      make('bdi'),
-      make('span', { class: 'note' })
-    )
-  )
-  cells[1].replaceChildren(
+function makeUpstreamRow () {
+  const row = makeRow(columns)
+  const [, state, window] = row.children
+  state.replaceChildren(
     make('span', { class: 'state' }, make('span', { class: 'sign', 'aria-hidden': 'true' }), make('bdi')),
     make('bdi', { class: 'note' })
   )
-  cells[2].append(makeBar('window'))
-  return make('tr', { role: 'row' }, ...cells)
+  window.append(makeBar('window'))
+  return row
 }
 
 function showUpstream (row, upstream, range) {
@@ -113,12 +110,6 @@ function showUpstream (row, upstream, range) {
 
 function timeOf (ageMs) {
   return clockTime(new Date(Date.now() - ageMs))
-}
-
-function setCell (cell, text, note) {
-  const [textElement, noteElement] = cell.children
-  write(textElement, text)
-  write(noteElement, note)
 }
 
 function stateOf (state) {

@@ -19,6 +19,11 @@ export function isolate (text, max) {
   return `\u2068${short(text, max)}\u2069`
 }
 
+/** Adds up numbers. */
+export function sum (numbers) {
+  return numbers.reduce((total, number) => total + number, 0)
+}
+
 /** Groups the digits of a number, or of a u64 given as text. */
 export function grouped (count) {
   if (typeof count === 'number') return Number.isFinite(count) ? whole.format(count) : 'unknown'
