@@ -36,11 +36,15 @@ interface OverallStatus extends Omit<Readiness, 'headAgeMs'> {
  * help).
  */
 export function readinessOf (sources: StatusSources): Readiness {
-  const { conditions, ...readiness } = overallStatusOf(
-    isReady(sources),
-    withTraffic(statusConditionsOf(sources), sources.recent.snapshot)
-  )
-  return { ...readiness, headAgeMs: processPositionOf(sources)?.headAgeMs }
+  return readinessIn(statusOf(sources))
+}
+
+function readinessIn (
+  { ready, level, degraded, position }: OverallStatus & {
+    readonly position?: { readonly headAgeMs: number } | undefined
+  }
+): Readiness {
+  return { ready, level, degraded, headAgeMs: position?.headAgeMs }
 }
 
 /** Derives level and words from conditions. */
@@ -146,15 +150,9 @@ function roundedMs (ms: number | undefined): number | undefined {
 /** Status that a worker reports to the primary. */
 export type WorkerStatus = ProcessStatus & { readonly pid: number }
 
-/** Merges readiness: ready if one worker is, degraded by every worker's reasons and by missing workers. */
-export function mergeReadiness (
-  statuses: readonly WorkerStatus[],
-  wantedWorkers: number,
-  isStopping: boolean,
-  recent: RecentSnapshot
-): Readiness {
-  const { conditions, ...readiness } = mergeSeverity(statuses, wantedWorkers, isStopping, recent)
-  return { ...readiness, headAgeMs: furthestOf(statuses)?.position?.headAgeMs }
+/** Body of /readyz for all workers. */
+export function mergeReadiness (...merged: Parameters<typeof mergeStatuses>): Readiness {
+  return readinessIn(mergeStatuses(...merged))
 }
 
 /** Returns the worker furthest ahead; of those at one head, the oldest has seen best when the head last moved. */
@@ -167,12 +165,17 @@ function furthestOf (statuses: readonly WorkerStatus[]): WorkerStatus | undefine
   return furthest
 }
 
-function mergeSeverity (
+/**
+ * Merges statuses: ready if one worker is, degraded by every worker's reasons and by missing workers; position from the
+ * worker furthest ahead; requests, memory and recent counts from all.
+ */
+export function mergeStatuses (
   statuses: readonly WorkerStatus[],
   wantedWorkers: number,
   isStopping: boolean,
   recent: RecentSnapshot
-): OverallStatus {
+) {
+  const furthest = furthestOf(statuses)
   const ready = statuses.filter(status => status.ready).length
   const own = [...(isStopping ? [draining] : []), ...missingWorkers(ready, wantedWorkers)]
   // Keeps one condition per text: workers report the same upstreams, whose lag each measures at another moment.
@@ -181,21 +184,10 @@ function mergeSeverity (
       each => [each.text.replace(/\b\d+ s\b/g, ''), each]
     )
   )
-  return overallStatusOf(!isStopping && ready > 0, withTraffic([...byText.values()], recent))
-}
-
-/** Merges statuses: position from the worker furthest ahead, requests, memory and recent counts from all. */
-export function mergeStatuses (
-  statuses: readonly WorkerStatus[],
-  wantedWorkers: number,
-  isStopping: boolean,
-  recent: RecentSnapshot
-): object {
-  const furthest = furthestOf(statuses)
   return {
     ...furthest,
     pid: undefined,
-    ...mergeSeverity(statuses, wantedWorkers, isStopping, recent),
+    ...overallStatusOf(!isStopping && ready > 0, withTraffic([...byText.values()], recent)),
     draining: isStopping,
     upstreams: furthest?.upstreams.map(upstream => ({
       ...upstream,
