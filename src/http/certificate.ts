@@ -4,17 +4,15 @@ import { readFile } from 'node:fs/promises'
 import { createSecureContext } from 'node:tls'
 import { type Logger } from 'pino'
 
-/** Options of a TLS listener: certificate, key and policy. */
-export interface TlsIdentity extends TlsPolicy {
+/** Options of a TLS listener: certificate, key, lowest TLS version and ciphers. */
+export interface TlsIdentity {
   readonly cert: Buffer
   readonly key: Buffer
-}
-
-/** Lowest TLS version and ciphers that a listener accepts. */
-export interface TlsPolicy {
   readonly minVersion: 'TLSv1.2' | 'TLSv1.3'
   readonly ciphers: string
 }
+
+type TlsPolicy = Omit<TlsIdentity, 'cert' | 'key'>
 
 /** Files of a certificate, and the means to watch them. */
 export interface CertificateOptions {
@@ -113,9 +111,7 @@ export class Certificate {
       }
     }
     const loaded = this.#validate(cert, key)
-    return () => {
-      this.#use(loaded)
-    }
+    return () => this.#use(loaded)
   }
 
   /** Stops the checks. */
@@ -125,29 +121,27 @@ export class Certificate {
 
   // Waits for two equal reads: certificate and key are written one after the other, and a file may be absent meanwhile.
   async #checkFiles (): Promise<void> {
-    const files = await this.#read().then(
-      ([cert, key]) => ({ cert, key, fingerprint: digestOf(cert, key) }),
-      (error: Error) => ({ error, fingerprint: error.message })
-    )
-    const isUnchanged = files.fingerprint === this.#lastFingerprint
-    this.#lastFingerprint = files.fingerprint
-    if (files.fingerprint === this.#current.digest) this.#rejection = undefined
+    const files = await this.#read().catch((error: Error) => error)
+    const fingerprint = files instanceof Error ? files.message : digestOf(...files)
+    const isUnchanged = fingerprint === this.#lastFingerprint
+    this.#lastFingerprint = fingerprint
+    if (fingerprint === this.#current.digest) this.#rejection = undefined
     else if (isUnchanged) this.#tryRenew(files)
   }
 
-  #tryRenew (files: { readonly cert: Buffer, readonly key: Buffer } | { readonly error: Error }): void {
+  #tryRenew (files: [cert: Buffer, key: Buffer] | Error): void {
     try {
-      if ('error' in files) throw files.error
-      this.#use(this.#validate(files.cert, files.key))
+      if (files instanceof Error) throw files
+      this.#use(this.#validate(...files))
     } catch (error) {
-      const { message } = error as Error
-      if (message !== this.#rejection) {
+      const { message: reason } = error as Error
+      if (reason !== this.#rejection) {
         this.#options.log.error(
-          { reason: message },
+          { reason },
           'renewed certificate rejected: the current one stays in use, the files are checked again'
         )
       }
-      this.#rejection = message
+      this.#rejection = reason
     }
   }
 
