@@ -3,7 +3,7 @@ import { type Config } from '../config/schema.js'
 import { bytesPerMb } from '../config/units.js'
 import { type ProxySettings } from '../proxy/proxy-context.js'
 import { type RequestVariantCache } from '../proxy/parsed-request.js'
-import { type KnownRequestCache } from '../http/known-request.js'
+import { type KnownRequestCache } from '../http/http-exchange.js'
 
 // Memory for parsed requests, as a share of the memory tier and in addition to it.
 const parsedRequestShare = 1 / 8

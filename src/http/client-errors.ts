@@ -10,7 +10,7 @@ import {
 } from '../api/error-response.js'
 import { methodNotAllowedError } from '../api/pass-through-target.js'
 import { type ConnectionCutReason } from '../metrics/definitions.js'
-import { findPendingResponse } from './http-exchange.js'
+import { findPendingResponse, printLines } from './http-exchange.js'
 
 // Gives the client time to read the error before the connection closes.
 const lingerMs = 1000
@@ -40,9 +40,7 @@ export function respondToClientError (
 /** Rejects CONNECT with an error, where Node would send none, then closes the connection. */
 export function rejectTunnel (socket: Socket, options: UnroutedErrorOptions): void {
   // Node releases a tunnel's socket: without this no code handles its errors, drains it or closes it.
-  socket.on('error', () => {}).once('finish', () => {
-    socket.destroy()
-  }).resume()
+  socket.on('error', () => {}).once('finish', () => socket.destroy()).resume()
   endWithError(methodNotAllowedError('GET, HEAD, POST'), socket, options)
 }
 
@@ -55,9 +53,7 @@ function endWithError (error: ErrorResponse, socket: Socket, options: UnroutedEr
   } else if (socket.writable) {
     socket.end(printErrorResponse(error, options))
     // Bounds a client that never closes its side; closing at once could reset the connection before the error is read.
-    setTimeout(() => {
-      socket.destroy()
-    }, lingerMs).unref()
+    setTimeout(() => socket.destroy(), lingerMs).unref()
   } else socket.destroy()
 }
 
@@ -73,14 +69,19 @@ function endAfter (due: ServerResponse, socket: Socket): void {
 
 function printErrorResponse ({ status, rawHeaders, body }: ErrorResponse, options: UnroutedErrorOptions): string {
   options.onResponded(status)
-  const headerText = [...options.rawHeaders, ...rawHeaders].map((text, at) =>
-    at % 2 === 0 ? `${text}: ` : `${text}\r\n`
-  )
-    .join('')
-  return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: application/json\r\nContent-Length: ${
-    Buffer.byteLength(body)
-  }\r\n` +
-    `Cache-Status: ${ownCacheStatusOf(outcomeOfErrorStatus(status))}\r\n${headerText}Connection: close\r\n\r\n${body}`
+  const headers = [
+    'Content-Type',
+    'application/json',
+    'Content-Length',
+    String(Buffer.byteLength(body)),
+    'Cache-Status',
+    ownCacheStatusOf(outcomeOfErrorStatus(status)),
+    ...options.rawHeaders,
+    ...rawHeaders,
+    'Connection',
+    'close'
+  ]
+  return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${printLines(headers)}\r\n${body}`
 }
 
 /** Returns the reason for a timeout of the client; undefined for any other error. */
@@ -116,30 +117,23 @@ function dueResponseOn (socket: Socket): ServerResponse | undefined {
   return message !== undefined && (message.headersSent || message.req.complete) ? message : undefined
 }
 
-/** Converts every error to the one error type, so that clients see only the node's shape. */
+const errorsByCode = new Map<unknown, ErrorResponse>([
+  ['FST_ERR_CTP_BODY_TOO_LARGE', webFrameworkError(413, 'the request body is too large')],
+  ['FST_ERR_CTP_INVALID_MEDIA_TYPE', webFrameworkError(415, 'the content type is not supported')],
+  [
+    'FST_ERR_CTP_INVALID_CONTENT_LENGTH',
+    webFrameworkError(400, 'the request body is not as long as its content length')
+  ],
+  // Fastify throws this for the method QUERY only, which no route has.
+  ['FST_ERR_ROUTE_MISSING_CONTENT_TYPE', methodNotAllowedError('GET, HEAD, POST')],
+  ['FST_ERR_BAD_URL', invalidInputError('the request target is not a valid path')],
+  // A client left within its body: never read, but counted as 400.
+  ['ECONNRESET', webFrameworkError(400, 'the request body broke off')]
+])
+
+/** Converts every error to the one error type, so that clients see only the node's shape; hides unexpected ones. */
 export function toErrorResponse (error: unknown): ErrorResponse {
   if (error instanceof ErrorResponse) return error
-  switch (codeOf(error)) {
-    case 'FST_ERR_CTP_BODY_TOO_LARGE':
-      return webFrameworkError(413, 'the request body is too large')
-    case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
-      return webFrameworkError(415, 'the content type is not supported')
-    case 'FST_ERR_CTP_INVALID_CONTENT_LENGTH':
-      return webFrameworkError(400, 'the request body is not as long as its content length')
-    // Fastify throws this for the method QUERY only, which no route has.
-    case 'FST_ERR_ROUTE_MISSING_CONTENT_TYPE':
-      return methodNotAllowedError('GET, HEAD, POST')
-    case 'FST_ERR_BAD_URL':
-      return invalidInputError('the request target is not a valid path')
-    // A client left within its body: never read, but counted as 400.
-    case 'ECONNRESET':
-      return webFrameworkError(400, 'the request body broke off')
-    // Hides unexpected errors from clients; the log has them.
-    default:
-      return unexpectedError()
-  }
-}
-
-function codeOf (error: unknown): unknown {
-  return typeof error === 'object' && error !== null && 'code' in error ? error.code : undefined
+  const code = typeof error === 'object' && error !== null && 'code' in error ? error.code : undefined
+  return errorsByCode.get(code) ?? unexpectedError()
 }

@@ -7,7 +7,6 @@ import { type HeldBytes, type InFlightBytes } from '../upstreams/in-flight-bytes
 import { clientShare, ClientShares } from '../clients/client-shares.js'
 import { peerNetworkOf } from './client-address.js'
 import { findPendingResponse } from './http-exchange.js'
-import { type ResponseReader, readersToCut, ClientThroughputMeter } from './slow-readers.js'
 
 /** Receives counts of connections that varve closed. */
 export interface ClosedConnectionMetrics {
@@ -31,8 +30,12 @@ interface ConnectionState {
   readonly throughput: ClientThroughputMeter
 }
 
-interface SlowConnection extends ResponseReader {
+/** A client with unread response bytes, and the memory of that response. */
+interface SlowReader {
   readonly socket: Socket
+  readonly throughput: ClientThroughputMeter
+  /** Buffer of the body, which responses may share; undefined counts the queued bytes only. */
+  readonly memory: ArrayBufferLike | undefined
 }
 
 // Exceeds Node's keep-alive timeout, which a client restarts with every blank line that it sends.
@@ -88,9 +91,7 @@ export class ConnectionLimiter {
       if (this.#admit(socket) && !isSecure) this.#track(socket)
     })
     if (isSecure) {
-      server.on('secureConnection', (socket: Socket) => {
-        this.#track(socket)
-      })
+      server.on('secureConnection', (socket: Socket) => this.#track(socket))
     }
   }
 
@@ -105,9 +106,7 @@ export class ConnectionLimiter {
   /** Counts a body that was written to the socket itself until the kernel has taken it. */
   trackUnsent (socket: Socket, body: Buffer): void {
     this.trackBody(socket, body)
-    socket.write('', () => {
-      this.untrackBody(socket)
-    })
+    socket.write('', () => this.untrackBody(socket))
   }
 
   /** Stops counting a body whose last chunk was written, while its response or socket continues. */
@@ -122,12 +121,14 @@ export class ConnectionLimiter {
   /** Applies the limits; the caller ticks once a second. */
   tick (): void {
     this.#idle = undefined
-    const slow: SlowConnection[] = []
+    const slow: SlowReader[] = []
     for (const [socket, state] of this.#states) {
       this.#checkConnection(socket, state)
-      if (state.throughput.backlogTicks > 0 && this.#states.has(socket)) {
-        slow.push(this.#slowConnectionOf(socket, state))
-      }
+      const { throughput } = state
+      if (throughput.backlogTicks === 0 || !this.#states.has(socket)) continue
+      const response = findPendingResponse(socket)
+      const tracked = (response && this.#bodies.get(response)) ?? this.#bodies.get(socket)
+      slow.push({ socket, throughput, memory: tracked?.body.buffer })
     }
     for (const { socket } of readersToCut(this.#inFlight.maxUnreadBytes, slow)) this.#cut(socket, 'memory')
     // Closes idle connections after a reload has lowered the limit.
@@ -186,12 +187,6 @@ export class ConnectionLimiter {
     else if (state.idleTicks > maxIdleTicks) this.#cut(socket, 'head')
   }
 
-  #slowConnectionOf (socket: Socket, { throughput }: ConnectionState): SlowConnection {
-    const response = findPendingResponse(socket)
-    const tracked = (response && this.#bodies.get(response)) ?? this.#bodies.get(socket)
-    return { socket, throughput, memory: tracked?.body.buffer, queuedBytes: socket.writableLength }
-  }
-
   #cut (socket: Socket, reason: ConnectionCutReason): void {
     this.#states.delete(socket)
     this.#closing.add(socket)
@@ -228,4 +223,71 @@ export class ConnectionLimiter {
 function isIdle (socket: Socket, { bytesWritten }: ConnectionState): boolean {
   return findPendingResponse(socket) === undefined && socket.writableLength === 0 &&
     socket.bytesWritten === bytesWritten
+}
+
+// Spares clients for these seconds, in which a short network outage recovers.
+const graceTicks = 6
+
+/**
+ * Returns the clients to cut, slowest first, so that responses in flight fit the limit (law 10: nothing grows without
+ * bound).
+ */
+function readersToCut (limitBytes: number, readers: readonly SlowReader[]): SlowReader[] {
+  const sharers = new Map<ArrayBufferLike, number>()
+  let bytes = 0
+  // Adds a client to its buffer's sharers or removes it; returns the bytes this adds or frees.
+  const changeSharers = ({ memory, socket }: SlowReader, change: 1 | -1): number => {
+    if (memory === undefined) return socket.writableLength
+    const before = sharers.get(memory) ?? 0
+    sharers.set(memory, before + change)
+    return Math.min(before, before + change) === 0 ? memory.byteLength : 0
+  }
+  for (const reader of readers) bytes += changeSharers(reader, 1)
+  if (bytes <= limitBytes) return []
+  const cut: SlowReader[] = []
+  const slowestFirst = readers.filter(({ throughput }) => throughput.backlogTicks > graceTicks).sort(
+    // Breaks ties by backlog time: a new client may not have reached its speed yet.
+    ({ throughput: a }, { throughput: b }) => a.bytesPerSecond - b.bytesPerSecond || b.backlogTicks - a.backlogTicks
+  )
+  for (const reader of slowestFirst) {
+    if (bytes <= limitBytes) break
+    bytes -= changeSharers(reader, -1)
+    cut.push(reader)
+  }
+  return cut
+}
+
+// Exceeds the pauses that the kernel's buffering causes, up to 79 s at 16 KB/s.
+const maxStalledTicks = 120
+
+/** Measures how fast a client takes its response, from the moment the kernel's buffer is full. */
+class ClientThroughputMeter {
+  #firstTakenBytes = 0
+  #takenBytes = 0
+  #backlogTicks = 0
+  #stalledTicks = 0
+
+  /** Takes a sample; the caller samples once a second. */
+  sample ({ bytesWritten, writableLength }: Pick<Socket, 'bytesWritten' | 'writableLength'>): void {
+    const takenBytes = bytesWritten - writableLength
+    if (writableLength === 0) this.#backlogTicks = 0
+    else if (++this.#backlogTicks === 1) this.#firstTakenBytes = takenBytes
+    this.#stalledTicks = this.#backlogTicks > 1 && takenBytes === this.#takenBytes ? this.#stalledTicks + 1 : 0
+    this.#takenBytes = takenBytes
+  }
+
+  /** Seconds for which the response has had bytes that the kernel did not take. */
+  get backlogTicks (): number {
+    return this.#backlogTicks
+  }
+
+  /** True after 120 s in which the client took nothing. */
+  get isStalled (): boolean {
+    return this.#stalledTicks >= maxStalledTicks
+  }
+
+  /** Average speed, without the bytes that first filled the kernel's buffer. */
+  get bytesPerSecond (): number {
+    return (this.#takenBytes - this.#firstTakenBytes) / this.#backlogTicks
+  }
 }

@@ -24,9 +24,7 @@ export function installFastPath (
   if (passToRouter === undefined) {
     throw new Error('no request listener: expected the router to be installed before the fast path')
   }
-  const pipelineQueue = new PipelineQueue(() => {
-    context.metrics.connectionCut('pipelining')
-  })
+  const pipelineQueue = new PipelineQueue(() => context.metrics.connectionCut('pipelining'))
   // Limits on hits are charged by address, which is not in the bytes, and a trace needs the parsed request.
   const needsParser = context.access.limitsHits || context.tracer !== undefined
   const unparsedHits = context.knownRequests === undefined || needsParser

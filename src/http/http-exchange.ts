@@ -1,7 +1,12 @@
+import { randomBytes } from 'node:crypto'
 import { type IncomingMessage, ServerResponse } from 'node:http'
 import { type Socket } from 'node:net'
 import { type FastifyReply, type FastifyRequest } from 'fastify'
+import { type ParsedRequestCache } from '../cache/parsed-request-cache.js'
+import { type ParsedRequest } from '../proxy/parsed-request.js'
 import { type ProxyContext } from '../proxy/proxy-context.js'
+import { type ResponsePreferences } from '../proxy/response-builder.js'
+import { trustedProxyCheck } from './client-address.js'
 
 /** A request and its response. */
 export interface HttpExchange {
@@ -39,4 +44,59 @@ export function hijackExchange (
 export function findPendingResponse (socket: Socket): ServerResponse | undefined {
   const message = '_httpMessage' in socket ? socket._httpMessage : undefined
   return message instanceof ServerResponse ? message : undefined
+}
+
+/** Prints header lines: names and values in turn. */
+export function printLines (rawHeaders: readonly string[]): string {
+  let text = ''
+  for (let at = 0; at < rawHeaders.length; at += 2) text += `${rawHeaders[at]}: ${rawHeaders[at + 1]}\r\n`
+  return text
+}
+
+/** A request whose bytes were parsed and answered from memory before. */
+export interface KnownRequest {
+  readonly parsed: ParsedRequest
+  readonly method: string
+  readonly url: string
+  readonly preferences: ResponsePreferences
+  readonly origin: string | undefined
+}
+
+/** Known requests by their bytes, as latin1 text. */
+export type KnownRequestCache = ParsedRequestCache<KnownRequest>
+
+/** Header with the id of a request: of requests through a trusted proxy, and of every response. */
+export const requestIdHeader = 'x-request-id'
+
+// Characters that are safe in a header, a log line and a shell.
+const idPattern = /^[A-Za-z0-9._:@/+=~-]{1,128}$/
+
+/** Makes request ids: a random prefix per process, and a number. */
+export class RequestIds {
+  readonly #prefix = `req-${randomBytes(5).toString('hex')}-`
+  #last = 0
+  #lines = 0
+
+  /** Returns a new id. */
+  next (): string {
+    return this.#prefix + (++this.#last).toString(36)
+  }
+
+  /** Numbers the responses that may get an access line: ids of a proxy have no number to sample by. */
+  nextLineNumber (): number {
+    return ++this.#lines
+  }
+}
+
+/** Returns a function that takes the id of a trusted proxy, or makes one. */
+export function requestIdReader (ids: RequestIds, trustProxy: readonly string[]): (request: IncomingMessage) => string {
+  const isTrusted = trustProxy.length === 0 ? () => false : trustedProxyCheck(trustProxy)
+  return request => {
+    const { headers, socket } = request
+    const given = headers[requestIdHeader]
+    // Believes no client: its ids could repeat those of others in the log.
+    return typeof given === 'string' && idPattern.test(given) && isTrusted(socket.remoteAddress)
+      ? given
+      : ids.next()
+  }
 }

@@ -31,9 +31,7 @@ export function installParserBypass (server: Server, onUnsupported: () => void):
     }
     const connection = new BypassedConnection(server, socket, parse)
     connections.set(socket, connection)
-    const receive: DataListener & { listener?: DataListener } = chunk => {
-      connection.receive(chunk)
-    }
+    const receive: DataListener & { listener?: DataListener } = chunk => connection.receive(chunk)
     // Lets Node remove this listener as its own when it gives the socket away.
     receive.listener = parse
     const listenersOf = (event: string): Array<() => void> => socket.listeners(event) as Array<() => void>

@@ -4,8 +4,7 @@ import { type Socket } from 'node:net'
 import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest, type FastifyHttpOptions } from 'fastify'
 import { outcomeOfErrorStatus } from '../proxy/outcomes.js'
 import { respondToClientError, rejectTunnel, timeoutReasonOf, type UnroutedErrorOptions } from './client-errors.js'
-import { hijackExchange } from './http-exchange.js'
-import { requestIdReader } from './request-ids.js'
+import { hijackExchange, requestIdReader } from './http-exchange.js'
 import { installFastPath } from './fast-path.js'
 import { idleChunkEvent, installParserBypass } from './parser-bypass.js'
 import { trustedProxyCheck } from './client-address.js'
@@ -27,9 +26,7 @@ export function publicApp (context: ListenerContext): FastifyInstance {
       ...(context.cors.dependsOnOrigin ? ['Vary', 'Origin'] : []),
       ...(context.isSandbox ? sandboxHeader : [])
     ],
-    onResponded: status => {
-      context.metrics.answered('other', outcomeOfErrorStatus(status), status, 0)
-    }
+    onResponded: status => context.metrics.answered('other', outcomeOfErrorStatus(status), status, 0)
   }
   const options: FastifyHttpOptions<Server> = {
     genReqId: idOf,
@@ -58,31 +55,19 @@ export function publicApp (context: ListenerContext): FastifyInstance {
       ? { http }
       : { https: { ...http, ...certificate.identity, handshakeTimeout: handshakeTimeoutMs } })
   })
-  certificate?.watch(identity => {
-    ;(app.server as SecureServer).setSecureContext(identity)
-  })
+  certificate?.watch(identity => (app.server as SecureServer).setSecureContext(identity))
   context.clients.attach(app.server)
   // Sets Node's own default, since `checkRequest` rejects requests beyond it.
   app.server.maxHeadersCount = maxHeaderLines
   // Routes unknown expectations to `checkRequest`: Node's own 417 has no JSON error body.
-  app.server.on('checkExpectation', (request, response) => {
-    app.server.emit('request', request, response)
-  })
-  app.server.on('connect', (_request, socket) => {
-    rejectTunnel(socket as Socket, unrouted)
-  })
-  app.setErrorHandler((error, request, reply) => {
-    sendFailure(context, hijackExchange(request, reply, context), error)
-  })
+  app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
+  app.server.on('connect', (_request, socket) => rejectTunnel(socket as Socket, unrouted))
+  app.setErrorHandler((error, request, reply) => sendFailure(context, hijackExchange(request, reply, context), error))
   // Enables `elapsedTime`: Fastify records the start of a request only if a hook needs it.
-  app.addHook('onResponse', (_request, _reply, done) => {
-    done()
-  })
+  app.addHook('onResponse', (_request, _reply, done) => done())
   // Reads every body; each endpoint checks its own content type.
   app.removeAllContentTypeParsers()
-  app.addContentTypeParser('*', (_request, payload, done) => {
-    readBody(payload, limits.bodyKb * 1024, done)
-  })
+  app.addContentTypeParser('*', (_request, payload, done) => readBody(payload, limits.bodyKb * 1024, done))
   addReadRoutes(app, context)
   installParserBypass(app.server, () => {
     context.log.warn('http.fastPath has no effect: this Node.js release lacks what it needs')

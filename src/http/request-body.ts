@@ -32,9 +32,7 @@ export function readBody (
     if (chunks.length > maxBytes) finish(new errorCodes.FST_ERR_CTP_BODY_TOO_LARGE())
     else if (++count > maxChunks) finish(webFrameworkError(413, 'the request body has too many chunks'))
   }
-  const onEnd = (): void => {
-    finish(null, chunks.join())
-  }
+  const onEnd = (): void => finish(null, chunks.join())
   payload.on('data', onData).on('end', onEnd).on('error', finish).resume()
 }
 
@@ -56,14 +54,10 @@ export class BodyParseQueue {
       throw unavailableError('overloaded: too many large request bodies at a time, retry later')
     }
     if (this.#queuedBytes === 0) {
-      setImmediate(() => {
-        this.#serveQueue()
-      })
+      setImmediate(() => this.#serveQueue())
     }
     this.#queuedBytes += length
-    await new Promise<void>(resolve => {
-      this.#queue.push({ length, response, start: resolve })
-    })
+    await new Promise<void>(resolve => this.#queue.push({ length, response, start: resolve }))
   }
 
   #serveQueue (): void {
@@ -76,9 +70,7 @@ export class BodyParseQueue {
       next.start()
     }
     if (this.#queuedBytes > 0) {
-      setImmediate(() => {
-        this.#serveQueue()
-      })
+      setImmediate(() => this.#serveQueue())
     }
   }
 }
@@ -102,9 +94,7 @@ export class RequestMemoryBudget {
     if (known !== undefined) return known
     const bytes = new RequestBytes(clientId)
     this.#requests.set(response, bytes)
-    response.once('close', () => {
-      bytes.end()
-    })
+    response.once('close', () => bytes.end())
     if (response.destroyed) bytes.end()
     return bytes
   }

@@ -9,16 +9,13 @@ import { type ProxyContext } from '../proxy/proxy-context.js'
 import { type ClientResponse, type ResponseBuilder } from '../proxy/response-builder.js'
 import { matchEndpoint } from '../api/read-request.js'
 import { type RemainingBody, type ResponseSource } from '../api/upstream-response.js'
-import { type ErrorResponse } from '../api/error-response.js'
 import { type AccessField, accessFields } from '../config/access-fields.js'
 import { type ClientPolicies } from './client-policies.js'
 import { type Certificate } from './certificate.js'
 import { type ConnectionLimiter } from './connection-limiter.js'
 import { type Cors } from './cors.js'
 import { type DrainFlag } from './listener.js'
-import { type HttpExchange } from './http-exchange.js'
-import { type KnownRequestCache } from './known-request.js'
-import { requestIdHeader, type RequestIds } from './request-ids.js'
+import { type HttpExchange, type KnownRequestCache, requestIdHeader, type RequestIds } from './http-exchange.js'
 import { toErrorResponse } from './client-errors.js'
 import { traceIdOf, endTrace, type RequestTracer } from './request-tracing.js'
 
@@ -120,37 +117,29 @@ export function recordResponse (
   if (line !== undefined) log.info(line, 'request completed')
 }
 
-/** Sends an error response; on a known endpoint it carries the current position. */
-export function sendErrorResponse (context: ListenerContext, exchange: HttpExchange, error: ErrorResponse): void {
-  const { access, metrics, responseBuilder } = context
-  const endpoint = matchEndpoint(exchange.url, exchange.method)?.endpoint.name
-  if (error.status === 429) metrics.limited(access.clientNameOf(exchange.request) === undefined ? 'address' : 'key')
-  // Hides the position from clients without a required key.
-  const hasPosition = endpoint !== undefined && !access.lacksKey(exchange.request)
-  sendResponse(
-    context,
-    exchange,
-    endpoint ?? 'other',
-    outcomeOfErrorStatus(error.status),
-    responseBuilder.respondWithError(error, hasPosition)
-  )
-}
-
 /**
- * Answers a failed request and reports unexpected errors. If a response has begun or this fails too, closes the
- * connection, or the client would wait.
+ * Answers a failed request, on a known endpoint with the current position, and reports unexpected errors. If a response
+ * has begun or this fails too, closes the connection, or the client would wait.
  */
 export function sendFailure (context: ListenerContext, exchange: HttpExchange, error: unknown): void {
+  const { access, metrics, responseBuilder } = context
+  const { request, response, url, method, id } = exchange
   const errorResponse = toErrorResponse(error)
-  const { id, traceId } = requestLogFieldsOf(exchange)
-  if (errorResponse.status === 500) reportUnexpectedError(context, error, { id, traceId })
+  const { status } = errorResponse
+  const logFields = { id, traceId: traceIdOf(request.headers) }
+  if (status === 500) reportUnexpectedError(context, error, logFields)
   // A complete response stays, although something failed after it.
-  if (exchange.response.writableEnded) return
+  if (response.writableEnded) return
   try {
-    sendErrorResponse(context, exchange, errorResponse)
+    const endpoint = matchEndpoint(url, method)?.endpoint.name
+    if (status === 429) metrics.limited(access.clientNameOf(request) === undefined ? 'address' : 'key')
+    // Hides the position from clients without a required key.
+    const hasPosition = endpoint !== undefined && !access.lacksKey(request)
+    const prepared = responseBuilder.respondWithError(errorResponse, hasPosition)
+    sendResponse(context, exchange, endpoint ?? 'other', outcomeOfErrorStatus(status), prepared)
   } catch (sendError) {
-    reportUnexpectedError(context, sendError, { id, traceId })
-    exchange.response.destroy()
+    reportUnexpectedError(context, sendError, logFields)
+    response.destroy()
   }
 }
 
@@ -158,20 +147,10 @@ export function sendFailure (context: ListenerContext, exchange: HttpExchange, e
 export function reportUnexpectedError (
   { log, metrics }: Pick<ListenerContext, 'log'> & { readonly metrics: Pick<Metrics, 'process'> },
   error: unknown,
-  requestFields: Partial<RequestLogFields> = {}
+  requestFields: { readonly id?: string, readonly traceId?: string | undefined } = {}
 ): void {
   metrics.process.unhandled('request')
   log.error({ ...requestFields, err: error }, 'request failed: unexpected error')
-}
-
-/** Identity of a request in the log: its id, and the trace id that its client sent. */
-interface RequestLogFields {
-  readonly id: string
-  readonly traceId: string | undefined
-}
-
-function requestLogFieldsOf ({ id, request }: HttpExchange): RequestLogFields {
-  return { id, traceId: traceIdOf(request.headers) }
 }
 
 /** Returns headers that depend on the client and the moment, not on the response; memoised responses lack them. */
@@ -212,9 +191,7 @@ function writeBody (
   rest?.destroy()
   if (body === undefined || hasNoBody) raw.end()
   else {
-    writeInChunks(clients, body, raw, last => {
-      raw.end(last)
-    })
+    writeInChunks(clients, body, raw, last => raw.end(last))
     // Counts a short body too while the kernel has not taken it.
     if (body.length <= 2 * chunkBytes && (raw.socket?.writableLength ?? 0) > 0) clients.trackBody(raw, body)
   }
@@ -232,9 +209,7 @@ function stream (
   rest: RemainingBody,
   raw: ServerResponse
 ): void {
-  const destroyRest = (): void => {
-    rest.destroy()
-  }
+  const destroyRest = (): void => rest.destroy()
   // Covers clients that leave before the pipeline starts; the pipeline handles later ones.
   if (raw.destroyed) destroyRest()
   raw.once('close', destroyRest)
@@ -242,9 +217,7 @@ function stream (
     raw.off('close', destroyRest)
     clients.untrackBody(raw)
     if (last.length > 0) raw.write(last)
-    pipeline(rest, raw).catch(() => {
-      raw.destroy()
-    })
+    pipeline(rest, raw).catch(() => raw.destroy())
   })
 }
 
@@ -297,18 +270,18 @@ export function writeHead (
   ])
 }
 
-/** Values of an access line; an absent one has no field. */
-export type AccessLine = Readonly<Record<AccessField, string | number | undefined>>
-
 /**
  * Returns the fields to log; undefined if the response gets no line. Errors and slow responses always get one, others
  * by their share: numbers of requests are consecutive, so the share is exact and its lines are evenly spread.
  */
-export function accessLineOf (
+function accessLineOf (
   { accessFields: chosen, accessSample, accessSlowMs }: Config['log'],
-  line: AccessLine & { readonly status: number, readonly tookMs: number },
+  line: Readonly<Record<AccessField, string | number | undefined>> & {
+    readonly status: number,
+    readonly tookMs: number
+  },
   requestNumber: number
-): Partial<AccessLine> | undefined {
+): object | undefined {
   const isAlwaysLogged = line.status >= 400 || line.tookMs >= accessSlowMs
   if (!isAlwaysLogged && !isSampled(accessSample, requestNumber)) return undefined
   return Object.fromEntries(

@@ -1,20 +1,55 @@
 import { type Server, STATUS_CODES } from 'node:http'
 import { type Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
+import { maxMemoisedBodyBytes } from '../api/request-variant-key.js'
 import { type ParsedRequest } from '../proxy/parsed-request.js'
 import { type ClientResponse, type ResponsePreferences, type ResponseBuilder } from '../proxy/response-builder.js'
-import { type EndpointName } from '../api/endpoints.js'
-import { type OutcomeName, outcomeNameOf } from '../proxy/outcomes.js'
+import { outcomeNameOf } from '../proxy/outcomes.js'
 import { type ProxyContext } from '../proxy/proxy-context.js'
 import { serveFromMemory } from '../proxy/serve-read.js'
-import { type HttpExchange } from './http-exchange.js'
-import { isRepeatable, isShort, type KnownRequest, type KnownRequestCache, maxKnownBytes } from './known-request.js'
+import {
+  type HttpExchange,
+  type KnownRequest,
+  type KnownRequestCache,
+  printLines,
+  requestIdHeader
+} from './http-exchange.js'
 import { type BypassedConnection, bypassedConnectionOf, idleChunkEvent } from './parser-bypass.js'
 import { responsePreferencesOf } from './request-checks.js'
 import { type ListenerContext, perRequestHeaders, recordResponse } from './send-response.js'
 import { type ConnectionLimiter } from './connection-limiter.js'
-import { requestIdHeader } from './request-ids.js'
 import { serverTimeouts } from './listener.js'
+
+// Limits the head of a known request (law 10: nothing grows without bound).
+const maxHeadBytes = 2048
+
+// Size of the largest known request, with its body.
+const maxKnownBytes = maxHeadBytes + maxMemoisedBodyBytes
+
+// Keeps credentials out of the keys, and leaves heads to Node that change its handling of the connection.
+const excludedHeaders = [
+  'authorization',
+  'proxy-authorization',
+  'x-api-key',
+  'cookie',
+  'traceparent',
+  requestIdHeader,
+  'expect',
+  'upgrade',
+  'transfer-encoding'
+]
+
+/** Returns true if equal bytes ask for the same on any connection, and carry no credential. */
+function isRepeatable ({ request: { headers, httpVersion }, response, method }: HttpExchange): boolean {
+  return httpVersion === '1.1' && response.shouldKeepAlive &&
+    (method === 'POST' || headers['content-length'] === undefined) &&
+    excludedHeaders.every(name => headers[name] === undefined)
+}
+
+/** Returns true if the bytes of a request are few enough to remember. */
+function isShort (chunk: Buffer, { request: { headers } }: HttpExchange): boolean {
+  return chunk.length <= maxKnownBytes && chunk.length - Number(headers['content-length'] ?? 0) <= maxHeadBytes
+}
 
 /** Serves hits of known bytes before Node parses them; everything else goes to Node untouched. */
 export class UnparsedHits {
@@ -88,8 +123,8 @@ function canWrite ({ headerText, rest, body }: ClientResponse): boolean {
   return headerText !== undefined && rest === undefined && (body?.length ?? 0) <= maxHitBodyBytes
 }
 
-/** Largest body that is written at once: of longer ones Node would report no progress (slow-readers.ts). */
-export const maxHitBodyBytes = 128 * 1024
+// Largest body that is written at once: of longer ones Node would report no progress (connection-limiter.ts).
+const maxHitBodyBytes = 128 * 1024
 
 // Head and body up to this size leave in one write; larger bodies by `writev`, which copies nothing.
 const maxCopiedBytes = 16 * 1024
@@ -100,18 +135,16 @@ const keepAliveLines = `Connection: keep-alive\r\nKeep-Alive: timeout=${
 const emptyBody = Buffer.alloc(0)
 
 /** Writes responses of cached headers to idle connections, with the lines that Node's own printer adds. */
-export class HitWriter {
+class HitWriter {
   readonly #clients: ConnectionLimiter
-  readonly #now: () => Date
   readonly #statusLines = new Map<number, string>()
   // Shared by all responses, since the kernel mostly takes a response before the write returns.
   #buffer = Buffer.allocUnsafeSlow(bufferBytes)
   #dateSecond = NaN
   #lastLines = ''
 
-  constructor (clients: ConnectionLimiter, now = (): Date => new Date()) {
+  constructor (clients: ConnectionLimiter) {
     this.#clients = clients
-    this.#now = now
   }
 
   write (
@@ -124,7 +157,7 @@ export class HitWriter {
     const { status, headerText = '', body } = response
     const length = body === undefined ? '' : `content-length: ${body.length}\r\n`
     const head = `${this.#statusLine(status)}${headerText}${requestIdHeader}: ${requestId}\r\n${length}` +
-      print(extraHeaders) + this.#currentLastLines()
+      printLines(extraHeaders) + this.#currentLastLines()
     const sent = body === undefined || method === 'HEAD' ? emptyBody : body
     if (sent.length > maxCopiedBytes || head.length > bufferBytes - maxCopiedBytes || socket instanceof TLSSocket) {
       socket.cork()
@@ -148,7 +181,7 @@ export class HitWriter {
   }
 
   #currentLastLines (): string {
-    const now = this.#now()
+    const now = new Date()
     const second = Math.floor(now.getTime() / 1000)
     if (second !== this.#dateSecond) {
       this.#dateSecond = second
@@ -156,19 +189,6 @@ export class HitWriter {
     }
     return this.#lastLines
   }
-}
-
-function print (headers: readonly string[]): string {
-  let text = ''
-  for (let at = 0; at < headers.length; at += 2) text += `${headers[at]}: ${headers[at + 1]}\r\n`
-  return text
-}
-
-/** A response that can be sent without waiting. */
-export interface MemoryResponse {
-  readonly endpoint: EndpointName
-  readonly outcome: OutcomeName
-  readonly response: ClientResponse
 }
 
 /**
@@ -179,7 +199,7 @@ export function respondFromMemory (
   { proxy, responseBuilder }: { readonly proxy: ProxyContext, readonly responseBuilder: ResponseBuilder },
   parsed: ParsedRequest,
   preferences: ResponsePreferences
-): MemoryResponse | undefined {
+) {
   parsed.recordRequestedVersion(proxy)
   const { endpoint: { name: endpoint } } = parsed.read
   const memo = parsed.getMemo(proxy, preferences)

@@ -32,7 +32,7 @@ import { ClientPolicies } from '../../src/http/client-policies.js'
 import { ConnectionLimiter } from '../../src/http/connection-limiter.js'
 import { Cors } from '../../src/http/cors.js'
 import { DrainFlag } from '../../src/http/listener.js'
-import { RequestIds } from '../../src/http/request-ids.js'
+import { RequestIds } from '../../src/http/http-exchange.js'
 import { type ListenerContext } from '../../src/http/send-response.js'
 import { type Sandbox, type SandboxOptions, startSandbox } from '#sandbox'
 
