@@ -6,9 +6,6 @@ import { type Config } from '../config/schema.js'
 import { webFrameworkError } from '../api/error-response.js'
 import { clientNetworkOf } from './client-address.js'
 
-/** Configuration of client keys and request limits. */
-export type ClientPoliciesConfig = Pick<Config, 'clients'> & { readonly limits: Pick<Config['limits'], 'client'> }
-
 /** Access and request limits of clients, by the key that a request carries, else by its address. */
 export class ClientPolicies {
   /** True if hits are charged too: `exemptHits` is off and some client has a limit. */
@@ -21,10 +18,8 @@ export class ClientPolicies {
   // Looks a key up once per request: access check, limiter, metrics and log all ask for the name.
   readonly #nameByRequest = new WeakMap<IncomingMessage, { readonly name: string | undefined }>()
 
-  constructor (
-    { clients: { keys, required }, limits: { client: { requestsPerSecond, burst, exemptHits } } }: ClientPoliciesConfig,
-    buckets: TokenBuckets
-  ) {
+  constructor ({ clients: { keys, required }, limits }: Pick<Config, 'clients' | 'limits'>, buckets: TokenBuckets) {
+    const { requestsPerSecond, burst, exemptHits } = limits.client
     const allowanceOf = (perSecond: number | null, burstOrNull: number | null): ClientRateLimit | undefined =>
       perSecond === null ? undefined : { perSecond, burst: burstOrNull ?? perSecond }
     this.#buckets = buckets
@@ -81,15 +76,26 @@ export class ClientPolicies {
     }
   }
 
-  /** Returns the charge of a request; undefined if its client is unlimited or already charged. */
-  chargeOf (request: FastifyRequest): RequestCharge | undefined {
+  /** Returns the charge of a request, taken at most once; undefined if its client is unlimited or already charged. */
+  chargeOf (request: FastifyRequest) {
     const allowance = this.#allowanceOf(request)
     if (this.limitsHits || allowance === undefined) return undefined
-    return new RequestCharge(async () => {
-      await this.#charge(request)
-    }, () => {
-      this.#buckets.refund(this.clientIdOf(request), allowance)
-    })
+    let charged: Promise<void> | undefined
+    let isDue = false
+    const chargeNow = async (): Promise<void> => await (charged ??= this.#charge(request))
+    return {
+      /** Charges before an upstream request; throws if the limit is reached. */
+      admit: async (): Promise<void> => {
+        isDue = true
+        await chargeNow()
+      },
+      /** Charges before it is known if an upstream is needed, since parsing a large body is expensive. */
+      chargeNow,
+      /** Refunds an early charge if no upstream request was needed. */
+      refund: (): void => {
+        if (charged !== undefined && !isDue) this.#buckets.refund(this.clientIdOf(request), allowance)
+      }
+    }
   }
 
   async #charge (request: FastifyRequest): Promise<void> {
@@ -109,31 +115,5 @@ export class ClientPolicies {
   }
 }
 
-/** Charge of one request, taken at most once. */
-export class RequestCharge {
-  readonly #charge: () => Promise<void>
-  readonly #refund: () => void
-  #charged: Promise<void> | undefined
-  #isDue = false
-
-  constructor (charge: () => Promise<void>, refund: () => void) {
-    this.#charge = charge
-    this.#refund = refund
-  }
-
-  /** Charges before an upstream request; throws if the limit is reached. */
-  readonly admit = async (): Promise<void> => {
-    this.#isDue = true
-    await this.chargeNow()
-  }
-
-  /** Charges before it is known if an upstream is needed, since parsing a large body is expensive. */
-  async chargeNow (): Promise<void> {
-    await (this.#charged ??= this.#charge())
-  }
-
-  /** Refunds an early charge if no upstream request was needed. */
-  refund (): void {
-    if (this.#charged !== undefined && !this.#isDue) this.#refund()
-  }
-}
+/** Charge of one request. */
+export type RequestCharge = NonNullable<ReturnType<ClientPolicies['chargeOf']>>

@@ -3,12 +3,10 @@ import { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fa
 import { serveRead } from '../proxy/serve-read.js'
 import { type ReadClient } from '../proxy/pinned-read.js'
 import { ParsedRequest } from '../proxy/parsed-request.js'
-import { outcomeNameOf, type OutcomeName, ownCacheStatusOf } from '../proxy/outcomes.js'
-import { type ClientResponse } from '../proxy/response-builder.js'
+import { outcomeNameOf, ownCacheStatusOf } from '../proxy/outcomes.js'
 import { minVersionHeader } from '../api/min-version.js'
 import { type EndpointMatch, matchEndpoint, readRequest } from '../api/read-request.js'
 import { ErrorResponse } from '../api/error-response.js'
-import { type ResponseSource } from '../api/upstream-response.js'
 import { variantKeyOf } from '../api/request-variant-key.js'
 import { forwardedTarget } from '../api/pass-through-target.js'
 import { hijackExchange } from './http-exchange.js'
@@ -27,7 +25,7 @@ const healthPath = '/-/healthz'
 
 /** Routes by the endpoint table, which parses raw targets as nodes do; unknown routes are forwarded. */
 export function addReadRoutes (app: FastifyInstance, context: ListenerContext): void {
-  const { access } = context
+  const { access, tracer, proxy } = context
   const bodyParseQueue = new BodyParseQueue()
   const requestMemoryBudget = new RequestMemoryBudget(context)
   // Checks access by the headers alone, before any of the body is read.
@@ -75,11 +73,9 @@ export function addReadRoutes (app: FastifyInstance, context: ListenerContext): 
         id: bytes.clientId,
         bytes,
         admit: charge?.admit,
-        span: spanOf(context, request, reply)
+        span: tracer && beginTrace(tracer, request.raw, proxy.now() - reply.elapsedTime).root
       }
-      const { outcome, clientResponse, source } = await serveMatch(context, match, request, client, charge)
-      const exchange = hijackExchange(request, reply, context)
-      sendResponse(context, exchange, match.endpoint.name, outcome, clientResponse, source)
+      await serveMatch(context, match, request, reply, client, charge)
     } catch (error) {
       sendFailure(context, hijackExchange(request, reply, context), error)
     }
@@ -110,9 +106,10 @@ async function serveMatch (
   context: ListenerContext,
   match: EndpointMatch,
   request: FastifyRequest,
+  reply: FastifyReply,
   client: ReadClient,
   charge: RequestCharge | undefined
-): Promise<{ outcome: OutcomeName, clientResponse: ClientResponse, source: ResponseSource | undefined }> {
+): Promise<void> {
   const { headers } = request
   const variant = {
     method: request.method,
@@ -134,15 +131,10 @@ async function serveMatch (
   if (variantKey !== undefined && context.parsedRequests.get(variantKey) === undefined) {
     context.parsedRequests.put(variantKey, new ParsedRequest(read))
   }
-  return {
-    outcome: outcomeNameOf(outcome),
-    clientResponse: context.responseBuilder.respond(read, outcome, responsePreferencesOf(headers)),
-    source: isHit ? undefined : outcome.fetched.response.source
-  }
-}
-
-function spanOf ({ tracer, proxy }: ListenerContext, request: FastifyRequest, reply: FastifyReply): ReadClient['span'] {
-  return tracer && beginTrace(tracer, request.raw, proxy.now() - reply.elapsedTime).root
+  const response = context.responseBuilder.respond(read, outcome, responsePreferencesOf(headers))
+  const source = isHit ? undefined : outcome.fetched.response.source
+  const exchange = hijackExchange(request, reply, context)
+  sendResponse(context, exchange, match.endpoint.name, outcomeNameOf(outcome), response, source)
 }
 
 // Fastify reads no body of these methods.
