@@ -6,7 +6,7 @@ export const prunedAnswers = ['cache', 'local', 'upstream'] as const
 
 const groups = { outcomes: outcomeNames, pruned: prunedAnswers, responses: ['server_error'] } as const
 
-type PerLabel<T> = { readonly [Group in keyof typeof groups]: Readonly<Record<typeof groups[Group][number], T>> }
+type Columns<T> = { readonly [Group in keyof typeof groups]: Readonly<Record<typeof groups[Group][number], T>> }
 
 /** Faults that concern every later response, so that an alert pages for a single one. */
 export const faultNames = ['audit_different', 'chain_reset', 'descriptors_exhausted', 'follow_different'] as const
@@ -15,12 +15,10 @@ export const faultNames = ['audit_different', 'chain_reset', 'descriptors_exhaus
 export type FaultName = typeof faultNames[number]
 
 /** Totals since the process started. */
-export type Counts = Pick<PerLabel<number>, 'outcomes' | 'pruned'> & Partial<Pick<PerLabel<number>, 'responses'>> & {
-  readonly faults?: Readonly<Record<FaultName, number>>
-}
+export type Counts = Columns<number> & { readonly faults: Readonly<Record<FaultName, number>> }
 
 /** Counts of the last ten minutes: one number per step, oldest first; the last step is not over. */
-export interface RecentSnapshot extends PerLabel<readonly number[]> {
+export interface RecentSnapshot extends Columns<readonly number[]> {
   /** Unix time of the last fault of each kind. */
   readonly lastFaultMs: Readonly<Partial<Record<FaultName, number>>>
   readonly stepMs: number
@@ -41,7 +39,7 @@ export class RecentCounts {
   readonly #wallClockMs: () => number
   readonly #firstMs: number
   // Keyed by the start of the step; steps without a tick are absent.
-  readonly #steps = new Map<number, Counts>()
+  readonly #steps = new Map<number, Columns<number>>()
   readonly #lastFaultMs: Partial<Record<FaultName, number>> = {}
   #before: Counts
 
@@ -58,15 +56,10 @@ export class RecentCounts {
     const now = this.#read()
     const before = this.#before
     const at = this.#stepNow()
-    const stepCounts = this.#steps.get(at)
-    this.#steps.set(
-      at,
-      mapLabels((group, name) =>
-        countIn(stepCounts, group, name) + countIn(now, group, name) - countIn(before, group, name)
-      )
-    )
+    const step = this.#steps.get(at) ?? zero
+    this.#steps.set(at, mapColumns(pick => pick(step) + pick(now) - pick(before)))
     for (const fault of faultNames) {
-      if ((now.faults?.[fault] ?? 0) > (before.faults?.[fault] ?? 0)) this.#lastFaultMs[fault] = this.#wallClockMs()
+      if (now.faults[fault] > before.faults[fault]) this.#lastFaultMs[fault] = this.#wallClockMs()
     }
     this.#before = now
     for (const step of this.#steps.keys()) if (step <= at - maxSteps * stepMs) this.#steps.delete(step)
@@ -81,14 +74,13 @@ export class RecentCounts {
     this.tick()
     const last = this.#stepNow()
     const length = Math.min(maxSteps, (last - this.#firstMs) / stepMs + 1)
+    const steps = Array.from({ length }, (_, at) => this.#steps.get(last - (length - 1 - at) * stepMs) ?? zero)
     return {
       stepMs,
       lastStepMs: last,
       lastFaultMs: { ...this.#lastFaultMs },
       totals: this.#readTotals(),
-      ...mapLabels((group, name) =>
-        Array.from({ length }, (_, at) => countIn(this.#steps.get(last - (length - 1 - at) * stepMs), group, name))
-      )
+      ...mapColumns(pick => steps.map(pick))
     }
   }
 
@@ -104,7 +96,7 @@ export class MergedRecentCounts {
   readonly #ended = new WeakSet<object>()
   #removed: RecentSnapshot
 
-  constructor (wallClockMs: () => number, read: () => Counts = () => mapLabels(() => 0)) {
+  constructor (wallClockMs: () => number, read: () => Counts) {
     // The primary serves no requests; its own counts give the current step, and its faults.
     this.#own = new RecentCounts(read, wallClockMs)
     this.#removed = this.#own.snapshot
@@ -147,8 +139,8 @@ function sumSnapshots (all: readonly RecentSnapshot[]): RecentSnapshot {
       return times.length === 0 ? [] : [[fault, Math.max(...times)]]
     })),
     totals: sumTotals(all.map(({ totals }) => totals)),
-    ...mapLabels((group, name) => {
-      const columns = all.map(snapshot => ({ steps: stepsOf(snapshot, group, name), behind: stepsBehind(snapshot) }))
+    ...mapColumns(pick => {
+      const columns = all.map(snapshot => ({ steps: pick(snapshot), behind: stepsBehind(snapshot) }))
       return Array.from(
         { length },
         (_, at) =>
@@ -158,16 +150,14 @@ function sumSnapshots (all: readonly RecentSnapshot[]): RecentSnapshot {
   }
 }
 
-function mapLabels<T> (of: (group: keyof typeof groups, name: string) => T): PerLabel<T> {
-  const make = (group: keyof typeof groups): Record<string, T> =>
-    Object.fromEntries(groups[group].map(name => [name, of(group, name)]))
-  return { outcomes: make('outcomes'), pruned: make('pruned'), responses: make('responses') } as PerLabel<T>
+/** Makes a value for each column; `pick` takes that column of any counts. */
+function mapColumns<T> (valueOf: (pick: <U>(columns: Columns<U>) => U) => T): Columns<T> {
+  const make = (group: keyof typeof groups): object =>
+    Object.fromEntries(groups[group].map(name => [
+      name,
+      valueOf(<U>(columns: Columns<U>) => (columns[group] as Readonly<Record<string, U>>)[name] as U)
+    ]))
+  return { outcomes: make('outcomes'), pruned: make('pruned'), responses: make('responses') } as Columns<T>
 }
 
-function countIn (counts: Counts | undefined, group: keyof typeof groups, name: string): number {
-  return (counts?.[group] as Record<string, number> | undefined)?.[name] ?? 0
-}
-
-function stepsOf (snapshot: RecentSnapshot, group: keyof typeof groups, name: string): readonly number[] {
-  return (snapshot[group] as Record<string, readonly number[]>)[name] ?? []
-}
+const zero = mapColumns(() => 0)

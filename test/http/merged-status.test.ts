@@ -1,9 +1,10 @@
 import t from 'tap'
+import { Metrics } from '../../src/metrics/metrics.js'
 import { MergedRecentCounts } from '../../src/metrics/recent-counts.js'
 import { mergeReadiness, type WorkerStatus, mergeStatuses } from '../../src/http/status.js'
 import { healthyStatus, upstreamStatus } from '../support/status-fixtures.js'
 
-const recent = new MergedRecentCounts(() => 1_750_000_000_000).snapshot
+const recent = new MergedRecentCounts(() => 1_750_000_000_000, () => new Metrics().countsWithFaults).snapshot
 
 const worker = (
   pid: number,

@@ -1,11 +1,9 @@
 import t from 'tap'
+import { Metrics } from '../../src/metrics/metrics.js'
 import { type Counts, RecentCounts, MergedRecentCounts, type RecentSnapshot } from '../../src/metrics/recent-counts.js'
 import { outcomeNames } from '../../src/proxy/outcomes.js'
 
-const zero = {
-  outcomes: Object.fromEntries(outcomeNames.map(name => [name, 0])),
-  pruned: { cache: 0, local: 0, upstream: 0 }
-} as Counts
+const zero = new Metrics().countsWithFaults
 const began = 1_750_000_000_000
 
 /** Recent counts of a process whose clock and counts the test controls. */
@@ -67,7 +65,7 @@ t.test('after a clock jump a new process is merged with the others and hides non
   for (const jumpMs of [3_600_000, 60_000, -60_000, -86_400_000]) {
     const [old, young] = [counting(), counting()]
     let ms = began
-    const all = new MergedRecentCounts(() => ms)
+    const all = new MergedRecentCounts(() => ms, () => zero)
     old.clock.ms = ms = began + 10_000
     young.clock.ms = began + jumpMs
     const after = new RecentCounts(
@@ -89,7 +87,7 @@ t.test('after a clock jump a new process is merged with the others and hides non
 t.test('counts of an ended process stay until they are ten minutes old', async t => {
   const worker = counting()
   let ms = began
-  const all = new MergedRecentCounts(() => ms)
+  const all = new MergedRecentCounts(() => ms, () => zero)
   worker.countResponses(4)
   all.update(worker, worker.recent.snapshot)
   all.remove(worker)
