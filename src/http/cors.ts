@@ -5,13 +5,6 @@ import { familySuffixes } from '../api/position.js'
 /** Origins whose pages may read responses: any, or those listed. */
 export type AllowedOrigins = '*' | readonly string[]
 
-/** Response that grants a preflight; its body is empty. */
-export interface PreflightGrant {
-  readonly status: 200
-  /** Names and values in turn. */
-  readonly rawHeaders: readonly string[]
-}
-
 // Node joins repeated Origin lines with comma and space, so rejecting the space rejects them.
 const oneOrigin = /^[\x21-\x7e]{1,512}$/
 
@@ -51,30 +44,27 @@ export class Cors {
     return isOneOrigin(origin) && method !== undefined
   }
 
-  /** Grants or rejects a preflight; undefined if an OPTIONS request with these headers is none. */
-  preflight (headers: IncomingHttpHeaders): PreflightGrant | ErrorResponse | undefined {
+  /** Returns the header lines that grant a preflight; throws if it is rejected, undefined if a request is none. */
+  preflight (headers: IncomingHttpHeaders): readonly string[] | undefined {
     const { origin, 'access-control-request-method': method, 'access-control-request-headers': names = '' } = headers
     if (!isOneOrigin(origin) || method === undefined) return undefined
-    if (!this.isAllowedOrigin(origin)) return notAllowedError('origin')
-    if (method !== 'GET' && method !== 'POST') return notAllowedError('request-method')
-    if (!headerNames.test(names)) return notAllowedError('request-headers')
-    return {
-      status: 200,
-      rawHeaders: [
-        ...originHeaders(origin),
-        'access-control-allow-methods',
-        'GET,POST',
-        // Answers `*` if the browser names no headers, as the nodes' web framework does.
-        'access-control-allow-headers',
-        names === '' ? '*' : names,
-        'access-control-max-age',
-        '86400',
-        'vary',
-        'Origin, Access-Control-Request-Method, Access-Control-Request-Headers',
-        'content-length',
-        '0'
-      ]
-    }
+    if (!this.isAllowedOrigin(origin)) throw notAllowedError('origin')
+    if (method !== 'GET' && method !== 'POST') throw notAllowedError('request-method')
+    if (!headerNames.test(names)) throw notAllowedError('request-headers')
+    return [
+      ...originHeaders(origin),
+      'access-control-allow-methods',
+      'GET,POST',
+      // Answers `*` if the browser names no headers, as the nodes' web framework does.
+      'access-control-allow-headers',
+      names === '' ? '*' : names,
+      'access-control-max-age',
+      '86400',
+      'vary',
+      'Origin, Access-Control-Request-Method, Access-Control-Request-Headers',
+      'content-length',
+      '0'
+    ]
   }
 
   // Caches the joined text: the list changes only when a new header family is learned.

@@ -6,7 +6,6 @@ import { ParsedRequest } from '../proxy/parsed-request.js'
 import { outcomeNameOf, ownCacheStatusOf } from '../proxy/outcomes.js'
 import { minVersionHeader } from '../api/min-version.js'
 import { type EndpointMatch, matchEndpoint, readRequest } from '../api/read-request.js'
-import { ErrorResponse } from '../api/error-response.js'
 import { variantKeyOf } from '../api/request-variant-key.js'
 import { forwardedTarget } from '../api/pass-through-target.js'
 import { hijackExchange } from './http-exchange.js'
@@ -149,11 +148,10 @@ function bodyOf ({ body }: FastifyRequest): Buffer {
 /** Answers a preflight; returns false if the request is none. */
 function servePreflight (context: ListenerContext, request: FastifyRequest, reply: FastifyReply): boolean {
   const granted = context.cors.preflight(request.headers)
-  if (granted instanceof ErrorResponse) throw granted
   if (granted === undefined) return false
   const endpoint = matchEndpoint(request.originalUrl, request.method)?.endpoint.name ?? 'other'
-  const rawHeaders = ['cache-status', ownCacheStatusOf('preflight'), ...granted.rawHeaders]
-  const clientResponse = { status: granted.status, rawHeaders, body: undefined }
+  const rawHeaders = ['cache-status', ownCacheStatusOf('preflight'), ...granted]
+  const clientResponse = { status: 200, rawHeaders, body: undefined }
   sendResponse(context, hijackExchange(request, reply, context), endpoint, 'preflight', clientResponse)
   return true
 }
