@@ -8,22 +8,15 @@ import { ago, parseU64, bytes, counted, dateOf, duration, grouped, percent, shor
 export function showPosition (position, sinceMs) {
   write(byId('version'), position === undefined ? 'not known yet' : grouped(position.version))
   set(byId('version'), 'class', position === undefined ? 'words' : 'number')
+  const { headAgeMs, ageMs, blockHeight } = position ?? {}
+  const moved = typeof headAgeMs === 'number' ? `, moved ${ago(headAgeMs + sinceMs)}` : ''
+  const confirmed = typeof ageMs === 'number' ? ago(ageMs + sinceMs) : 'by another varve'
   write(
     byId('version-note'),
     position === undefined
       ? 'no upstream has been reached yet'
-      : `block ${grouped(position.blockHeight)}${movedText(position, sinceMs)}, confirmed ${
-        confirmedText(position, sinceMs)
-      }`
+      : `block ${grouped(blockHeight)}${moved}, confirmed ${confirmed}`
   )
-}
-
-function movedText ({ headAgeMs }, sinceMs) {
-  return typeof headAgeMs === 'number' ? `, moved ${ago(headAgeMs + sinceMs)}` : ''
-}
-
-function confirmedText ({ ageMs }, sinceMs) {
-  return typeof ageMs === 'number' ? ago(ageMs + sinceMs) : 'by another varve'
 }
 
 /** Counts the versions that any usable upstream has; windows may leave gaps between them. */
@@ -121,20 +114,14 @@ export function showTiers (tiers, inFlight, { columns, hits, cacheable }) {
   }
   if (tiers === undefined) return facts(byId('tiers'), [['Memory', 'unknown', 'no worker reports it']])
   const { entries, bytes: usedBytes, maxBytes } = tiers.memory
+  const full = percent(usedBytes, maxBytes) ?? '0 %'
   facts(byId('tiers'), [
-    [
-      'Memory',
-      `${bytes(usedBytes)} of ${bytes(maxBytes)}`,
-      `${counted(entries, 'entry', 'entries')}; ${percent(usedBytes, maxBytes) ?? '0 %'} full`,
-      maxBytes > 0 ? Math.min(1, usedBytes / maxBytes) : 0
-    ],
+    ['Memory', ...usageOf(tiers.memory, `${counted(entries, 'entry', 'entries')}; ${full} full`)],
     ...(inFlight === undefined
       ? []
       : [[
         'Bytes in flight',
-        `${bytes(inFlight.bytes)} of ${bytes(inFlight.maxBytes)}`,
-        'outside the cache: gathered, streamed, being sent or queued for Redis',
-        inFlight.maxBytes > 0 ? Math.min(1, inFlight.bytes / inFlight.maxBytes) : 0
+        ...usageOf(inFlight, 'outside the cache: gathered, streamed, being sent or queued for Redis')
       ]]),
     ['Disk', ...diskFactOf(tiers.disk)],
     ['Redis', ...redisFactOf(tiers.redis)],
@@ -144,16 +131,15 @@ export function showTiers (tiers, inFlight, { columns, hits, cacheable }) {
   ])
 }
 
+function usageOf ({ bytes: used, maxBytes }, note) {
+  return [`${bytes(used)} of ${bytes(maxBytes)}`, note, maxBytes > 0 ? Math.min(1, used / maxBytes) : 0]
+}
+
 function diskFactOf (disk) {
   if (disk?.maxBytes === undefined) return ['off', 'cached responses do not outlive a restart']
-  const { state, reason, entries, maxBytes } = disk
-  return state === 'down'
-    ? ['down', `${reason}: reads continue without it`]
-    : [
-      `${bytes(disk.bytes)} of ${bytes(maxBytes)}`,
-      `${grouped(entries)} entries that outlive a restart`,
-      maxBytes > 0 ? Math.min(1, disk.bytes / maxBytes) : 0
-    ]
+  return disk.state === 'down'
+    ? ['down', `${disk.reason}: reads continue without it`]
+    : usageOf(disk, `${grouped(disk.entries)} entries that outlive a restart`)
 }
 
 function redisFactOf (redis) {

@@ -51,16 +51,8 @@ function showStatus (status) {
   showTotals(status.totals)
   showHelp(status.varve?.docs)
   showVarve(status)
-  write(
-    byId('about'),
-    status.varve === undefined
-      ? ''
-      : [
-        short(status.varve.version, 40),
-        ...(status.varve.host === undefined ? [] : [isolate(status.varve.host, 40)]),
-        ...(status.chain === undefined ? [] : [`chain ${isolate(status.chain.id, 20)}`])
-      ].join(', ')
-  )
+  const { version } = status.varve ?? {}
+  write(byId('about'), version === undefined ? '' : [short(version, 40), ...namesOf(status, isolate)].join(', '))
   tick()
 }
 
@@ -100,10 +92,12 @@ function showCondition (status) {
 
 /** Names machine and chain first: an operator has many of these pages open. */
 function titleOf (status, word) {
-  const { varve, chain } = status ?? {}
-  const host = varve?.host === undefined ? [] : [short(varve.host, 40)]
-  const id = chain === undefined ? [] : [`chain ${short(chain.id, 20)}`]
-  return `varve: ${[word, ...host, ...id].join(', ')}`
+  return `varve: ${[word, ...namesOf(status ?? {}, short)].join(', ')}`
+}
+
+function namesOf ({ varve, chain }, print) {
+  const host = varve?.host === undefined ? [] : [print(varve.host, 40)]
+  return [...host, ...(chain === undefined ? [] : [`chain ${print(chain.id, 20)}`])]
 }
 
 // Updates on a change only: screen readers announce each update.

@@ -212,34 +212,26 @@ function drawChart (place, { columns, length, stepMs, all }) {
 }
 
 function showMinutes (table, { columns, length }) {
-  if (table.tHead === null) {
-    table.append(
-      make(
-        'thead',
-        {},
-        make(
-          'tr',
-          {},
-          make('th', { scope: 'col' }, 'When'),
-          ...columns.map(({ name, label }) => make('th', { scope: 'col' }, label, ' ', make('code', {}, name)))
-        )
-      ),
-      make('tbody')
-    )
-  }
+  repeat(
+    table.tHead.rows[0],
+    [{ label: 'When', name: '' }, ...columns],
+    () => make('th', { scope: 'col' }, make('span'), make('code')),
+    ({ children: [labelElement, code] }, { label, name }) => {
+      write(labelElement, label)
+      write(code, name)
+    }
+  )
   const minutes = Array.from({ length: Math.min(10, Math.ceil(length / stepsPerMinute)) }, (_, ago) => ago)
-  const cells = ago =>
-    columns.map(({ steps }) =>
-      sum(steps.slice(ago === 9 ? 0 : Math.max(0, length - (ago + 1) * stepsPerMinute), length - ago * stepsPerMinute))
-    )
   repeat(
     table.tBodies[0],
     minutes,
     () => make('tr', {}, make('th', { scope: 'row' }), ...columns.map(() => make('td'))),
-    (row, ago) => {
-      const [when, ...counts] = row.children
+    ({ children: [when, ...counts] }, ago) => {
       write(when, ago === 0 ? 'the last minute' : `${ago} to ${ago + 1} minutes ago`)
-      cells(ago).forEach((count, at) => write(counts[at], grouped(count)))
+      const first = ago === 9 ? 0 : Math.max(0, length - (ago + 1) * stepsPerMinute)
+      columns.forEach(({ steps }, at) =>
+        write(counts[at], grouped(sum(steps.slice(first, length - ago * stepsPerMinute))))
+      )
     }
   )
 }
