@@ -22,18 +22,10 @@ export interface ConnectionLimits {
   readonly inFlight: Pick<InFlightBytes, 'holdSent' | 'maxUnreadBytes'>
 }
 
-/** State of a connection: byte counts at the last tick, and the seconds without a response sent or due. */
-interface ConnectionState {
-  bytesRead: number
-  bytesWritten: number
-  idleTicks: number
-  readonly throughput: ClientThroughputMeter
-}
-
 /** A client with unread response bytes, and the memory of that response. */
 interface SlowReader {
   readonly socket: Socket
-  readonly throughput: ClientThroughputMeter
+  readonly state: ConnectionState
   /** Buffer of the body, which responses may share; undefined counts the queued bytes only. */
   readonly memory: ArrayBufferLike | undefined
 }
@@ -123,12 +115,14 @@ export class ConnectionLimiter {
     this.#idle = undefined
     const slow: SlowReader[] = []
     for (const [socket, state] of this.#states) {
-      this.#checkConnection(socket, state)
-      const { throughput } = state
-      if (throughput.backlogTicks === 0 || !this.#states.has(socket)) continue
-      const response = findPendingResponse(socket)
-      const tracked = (response && this.#bodies.get(response)) ?? this.#bodies.get(socket)
-      slow.push({ socket, throughput, memory: tracked?.body.buffer })
+      state.sample(socket)
+      if (state.isStalled) this.#cut(socket, 'stalled')
+      else if (state.idleTicks > maxIdleTicks) this.#cut(socket, 'head')
+      else if (state.backlogTicks > 0) {
+        const response = findPendingResponse(socket)
+        const tracked = (response && this.#bodies.get(response)) ?? this.#bodies.get(socket)
+        slow.push({ socket, state, memory: tracked?.body.buffer })
+      }
     }
     for (const { socket } of readersToCut(this.#inFlight.maxUnreadBytes, slow)) this.#cut(socket, 'memory')
     // Closes idle connections after a reload has lowered the limit.
@@ -171,20 +165,11 @@ export class ConnectionLimiter {
   }
 
   #track (socket: Socket): void {
-    this.#states.set(socket, { bytesRead: 0, bytesWritten: 0, idleTicks: 0, throughput: new ClientThroughputMeter() })
+    this.#states.set(socket, new ConnectionState())
     socket.once('close', () => {
       this.#states.delete(socket)
       this.#closing.delete(socket)
     })
-  }
-
-  #checkConnection (socket: Socket, state: ConnectionState): void {
-    state.idleTicks = isIdle(socket, state) ? state.idleTicks + 1 : 0
-    state.bytesRead = socket.bytesRead
-    state.bytesWritten = socket.bytesWritten
-    state.throughput.sample(socket)
-    if (state.throughput.isStalled) this.#cut(socket, 'stalled')
-    else if (state.idleTicks > maxIdleTicks) this.#cut(socket, 'head')
   }
 
   #cut (socket: Socket, reason: ConnectionCutReason): void {
@@ -245,9 +230,9 @@ function readersToCut (limitBytes: number, readers: readonly SlowReader[]): Slow
   for (const reader of readers) bytes += changeSharers(reader, 1)
   if (bytes <= limitBytes) return []
   const cut: SlowReader[] = []
-  const slowestFirst = readers.filter(({ throughput }) => throughput.backlogTicks > graceTicks).sort(
+  const slowestFirst = readers.filter(({ state }) => state.backlogTicks > graceTicks).sort(
     // Breaks ties by backlog time: a new client may not have reached its speed yet.
-    ({ throughput: a }, { throughput: b }) => a.bytesPerSecond - b.bytesPerSecond || b.backlogTicks - a.backlogTicks
+    ({ state: a }, { state: b }) => a.bytesPerSecond - b.bytesPerSecond || b.backlogTicks - a.backlogTicks
   )
   for (const reader of slowestFirst) {
     if (bytes <= limitBytes) break
@@ -260,25 +245,29 @@ function readersToCut (limitBytes: number, readers: readonly SlowReader[]): Slow
 // Exceeds the pauses that the kernel's buffering causes, up to 79 s at 16 KB/s.
 const maxStalledTicks = 120
 
-/** Measures how fast a client takes its response, from the moment the kernel's buffer is full. */
-class ClientThroughputMeter {
+/** State of a connection, and how fast its client takes a response from the moment the kernel's buffer is full. */
+class ConnectionState {
+  bytesRead = 0
+  bytesWritten = 0
+  /** Seconds without a response sent or due. */
+  idleTicks = 0
+  /** Seconds for which the response has had bytes that the kernel did not take. */
+  backlogTicks = 0
+  #stalledTicks = 0
   #firstTakenBytes = 0
   #takenBytes = 0
-  #backlogTicks = 0
-  #stalledTicks = 0
 
   /** Takes a sample; the caller samples once a second. */
-  sample ({ bytesWritten, writableLength }: Pick<Socket, 'bytesWritten' | 'writableLength'>): void {
+  sample (socket: Socket): void {
+    const { bytesRead, bytesWritten, writableLength } = socket
+    this.idleTicks = isIdle(socket, this) ? this.idleTicks + 1 : 0
+    this.bytesRead = bytesRead
+    this.bytesWritten = bytesWritten
     const takenBytes = bytesWritten - writableLength
-    if (writableLength === 0) this.#backlogTicks = 0
-    else if (++this.#backlogTicks === 1) this.#firstTakenBytes = takenBytes
-    this.#stalledTicks = this.#backlogTicks > 1 && takenBytes === this.#takenBytes ? this.#stalledTicks + 1 : 0
+    if (writableLength === 0) this.backlogTicks = 0
+    else if (++this.backlogTicks === 1) this.#firstTakenBytes = takenBytes
+    this.#stalledTicks = this.backlogTicks > 1 && takenBytes === this.#takenBytes ? this.#stalledTicks + 1 : 0
     this.#takenBytes = takenBytes
-  }
-
-  /** Seconds for which the response has had bytes that the kernel did not take. */
-  get backlogTicks (): number {
-    return this.#backlogTicks
   }
 
   /** True after 120 s in which the client took nothing. */
@@ -288,6 +277,6 @@ class ClientThroughputMeter {
 
   /** Average speed, without the bytes that first filled the kernel's buffer. */
   get bytesPerSecond (): number {
-    return (this.#takenBytes - this.#firstTakenBytes) / this.#backlogTicks
+    return (this.#takenBytes - this.#firstTakenBytes) / this.backlogTicks
   }
 }
