@@ -191,12 +191,12 @@ export function mergeStatuses (
     draining: isStopping,
     upstreams: furthest?.upstreams.map(upstream => ({
       ...upstream,
-      ...sumsOf(statuses.flatMap(({ upstreams }) => upstreams.filter(({ name }) => name === upstream.name)))
+      ...sumsOf(
+        statuses.flatMap(({ upstreams }) => upstreams.filter(({ name }) => name === upstream.name)),
+        ['inFlight', 'waiting', 'streams', 'maxConcurrent']
+      )
     })) ?? [],
-    inFlight: {
-      bytes: statuses.reduce((sum, { inFlight }) => sum + inFlight.bytes, 0),
-      maxBytes: statuses.reduce((sum, { inFlight }) => sum + inFlight.maxBytes, 0)
-    },
+    inFlight: sumsOf(statuses.map(({ inFlight }) => inFlight), ['bytes', 'maxBytes']),
     tiers: furthest && tierStatusesOf(name => mergeTier(statuses.map(({ tiers }) => tiers[name]))),
     ...trafficStatusOf(recent),
     workers: statuses.map(({ pid, ready, degraded, position }) => ({
@@ -211,27 +211,18 @@ export function mergeStatuses (
 // Sums sizes, unless workers share the tier. Prefers a worker whose tier is down: one bad connection needs attention.
 function mergeTier (statuses: readonly TierStatus[]): TierStatus {
   const { isShared = false, ...first } = statuses.find(({ state }) => state === 'down') ?? statuses[0] ?? {}
-  if (isShared || first.entries === undefined) return first
-  const sum = (read: (status: TierStatus) => number | undefined): number =>
-    statuses.reduce((total, status) => total + (read(status) ?? 0), 0)
-  return {
-    entries: sum(({ entries }) => entries),
-    bytes: sum(({ bytes }) => bytes),
-    maxBytes: sum(({ maxBytes }) => maxBytes)
-  }
+  return isShared || first.entries === undefined ? first : sumsOf(statuses, ['entries', 'bytes', 'maxBytes'])
 }
 
 function versionOf ({ position }: WorkerStatus): bigint {
   return position === undefined ? -1n : BigInt(position.version)
 }
 
-function sumsOf (upstreams: ProcessStatus['upstreams']) {
-  const sum = (member: 'inFlight' | 'waiting' | 'streams' | 'maxConcurrent'): number =>
-    upstreams.reduce((total, upstream) => total + upstream[member], 0)
-  return {
-    inFlight: sum('inFlight'),
-    waiting: sum('waiting'),
-    streams: sum('streams'),
-    maxConcurrent: sum('maxConcurrent')
-  }
+/** Adds up each of some members. */
+function sumsOf<M extends string> (
+  all: ReadonlyArray<Readonly<Partial<Record<M, number | undefined>>>>,
+  members: readonly M[]
+): Record<M, number> {
+  const sumOf = (member: M): number => all.reduce((total, each) => total + (each[member] ?? 0), 0)
+  return Object.fromEntries(members.map(member => [member, sumOf(member)])) as Record<M, number>
 }
