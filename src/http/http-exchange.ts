@@ -53,6 +53,12 @@ export function printLines (rawHeaders: readonly string[]): string {
   return text
 }
 
+/** Returns the value of a header line; names are as they are sent. */
+export function rawHeaderValueOf (rawHeaders: readonly string[], name: string): string | undefined {
+  const at = rawHeaders.indexOf(name)
+  return at === -1 ? undefined : rawHeaders[at + 1]
+}
+
 /** A request whose bytes were parsed and answered from memory before. */
 export interface KnownRequest {
   readonly parsed: ParsedRequest

@@ -1,21 +1,13 @@
 import { type IncomingMessage, type IncomingHttpHeaders } from 'node:http'
 import { type EndpointLabel } from '../metrics/metrics.js'
 import { type OutcomeName } from '../proxy/outcomes.js'
+import { type ClientResponse } from '../proxy/response-builder.js'
 import { type ResponseSource } from '../api/upstream-response.js'
 import { type RequestTrace, type Tracer, type ParentContext } from '../tracing/tracer.js'
-import { type HttpExchange } from './http-exchange.js'
+import { type HttpExchange, rawHeaderValueOf } from './http-exchange.js'
 
 /** Traces client requests. */
 export type RequestTracer = Tracer<IncomingMessage>
-
-/** Facts about a response in the trace of its request. */
-export interface TracedResponse {
-  readonly endpoint: EndpointLabel
-  readonly outcome: OutcomeName
-  readonly status: number
-  readonly cacheStatus: string | undefined
-  readonly source: ResponseSource | undefined
-}
 
 // Outcomes that an upstream request decides.
 const upstreamOutcomes = new Set<OutcomeName>(['miss', 'collapsed', 'forwarded', 'unavailable'])
@@ -29,7 +21,10 @@ export function beginTrace (tracer: RequestTracer, request: IncomingMessage, rec
 export function endTrace (
   tracer: RequestTracer,
   { request, method, url, receivedAtMs, id }: HttpExchange,
-  { endpoint, outcome, status, cacheStatus, source }: TracedResponse
+  endpoint: EndpointLabel,
+  outcome: OutcomeName,
+  { status, rawHeaders }: ClientResponse,
+  source: ResponseSource | undefined
 ): void {
   tracer.finish(request, receivedAtMs, () => parentContextOf(request.headers), {
     name: `${method} ${endpoint}`,
@@ -42,7 +37,7 @@ export function endTrace (
       'http.response.status_code': status,
       'varve.endpoint': endpoint,
       'varve.outcome': outcome,
-      'varve.cache_status': cacheStatus,
+      'varve.cache_status': rawHeaderValueOf(rawHeaders, 'cache-status'),
       'varve.upstream': source?.upstream,
       'varve.request_id': id
     }

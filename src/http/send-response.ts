@@ -15,7 +15,13 @@ import { type Certificate } from './certificate.js'
 import { type ConnectionLimiter } from './connection-limiter.js'
 import { type Cors } from './cors.js'
 import { type DrainFlag } from './listener.js'
-import { type HttpExchange, type KnownRequestCache, requestIdHeader, type RequestIds } from './http-exchange.js'
+import {
+  type HttpExchange,
+  type KnownRequestCache,
+  rawHeaderValueOf,
+  requestIdHeader,
+  type RequestIds
+} from './http-exchange.js'
 import { toErrorResponse } from './client-errors.js'
 import { traceIdOf, endTrace, type RequestTracer } from './request-tracing.js'
 
@@ -65,15 +71,7 @@ export function sendResponse (
   writeHead(response, prepared, perRequestHeaders(context, method, request.headers.origin), id)
   writeBody(context.clients, prepared, method, response)
   const client = context.access.clientNameOf(request)
-  if (context.tracer !== undefined) {
-    endTrace(context.tracer, exchange, {
-      endpoint,
-      outcome,
-      status: prepared.status,
-      cacheStatus: rawHeaderValueOf(prepared.rawHeaders, 'cache-status'),
-      source
-    })
-  }
+  if (context.tracer !== undefined) endTrace(context.tracer, exchange, endpoint, outcome, prepared, source)
   const traceId = context.config.log.access ? traceIdOf(request.headers) : undefined
   recordResponse(context, { method, url, client, tookMs, id, traceId }, endpoint, outcome, prepared, source)
 }
@@ -173,11 +171,6 @@ function bodyBytesOf ({ status, body, rest, rawHeaders }: ClientResponse, method
   if (rest === undefined) return body?.length ?? 0
   const length = rawHeaderValueOf(rawHeaders, 'content-length')
   return length === undefined ? undefined : Number(length)
-}
-
-function rawHeaderValueOf (rawHeaders: readonly string[], name: string): string | undefined {
-  const at = rawHeaders.indexOf(name)
-  return at === -1 ? undefined : rawHeaders[at + 1]
 }
 
 function writeBody (
