@@ -42,11 +42,8 @@ export function trustedProxyCheck (trusted: readonly string[]): (text: string | 
     const address = canonicalAddress(base) ?? base
     // Subtracts the 96-bit prefix of an IPv4-mapped IPv6 network.
     const mappedBits = familyOf(address) === familyOf(base) ? 0 : 96
-    list.addSubnet(
-      address,
-      bits === undefined ? fullPrefixLength(address) : Math.max(0, Number(bits) - mappedBits),
-      familyOf(address)
-    )
+    const prefix = Number(bits ?? (familyOf(base) === 'ipv6' ? 128 : 32)) - mappedBits
+    list.addSubnet(address, Math.max(0, prefix), familyOf(address))
   }
   return text => {
     if (text === undefined) return trustsUnix
@@ -73,8 +70,4 @@ function canonicalAddress (text: string | undefined): string | undefined {
 
 function familyOf (address: string): 'ipv4' | 'ipv6' {
   return address.includes(':') ? 'ipv6' : 'ipv4'
-}
-
-function fullPrefixLength (address: string): number {
-  return familyOf(address) === 'ipv6' ? 128 : 32
 }

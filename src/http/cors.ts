@@ -16,7 +16,7 @@ const commonNames = ['etag', 'cache-status', 'retry-after', 'x-request-id']
 /** Allows other origins as nodes do, and exposes headers, which nodes do not: docs/node-behaviour.md, "CORS". */
 export class Cors {
   readonly #origins: '*' | ReadonlySet<string>
-  #exposed: { families: readonly string[], names: string } | undefined
+  #exposed: { readonly families?: string, readonly names: string } = { names: '' }
 
   constructor (origins: AllowedOrigins) {
     this.#origins = origins === '*' ? origins : new Set(origins)
@@ -69,11 +69,10 @@ export class Cors {
 
   // Caches the joined text: the list changes only when a new header family is learned.
   #exposedNames (families: readonly string[]): string {
-    if (this.#exposed === undefined || !isSameList(this.#exposed.families, families)) {
-      const names = [...families.flatMap(family => familySuffixes.map(name => family + name)), ...commonNames].join(
-        ', '
-      )
-      this.#exposed = { families: [...families], names }
+    const key = families.join()
+    if (this.#exposed.families !== key) {
+      const names = [...families.flatMap(family => familySuffixes.map(name => family + name)), ...commonNames]
+      this.#exposed = { families: key, names: names.join(', ') }
     }
     return this.#exposed.names
   }
@@ -89,8 +88,4 @@ function originHeaders (origin: string): readonly string[] {
 
 function notAllowedError (what: 'origin' | 'request-method' | 'request-headers'): ErrorResponse {
   return webFrameworkError(403, `${what} not allowed`)
-}
-
-function isSameList (a: readonly string[], b: readonly string[]): boolean {
-  return a.length === b.length && a.every((text, at) => text === b[at])
 }

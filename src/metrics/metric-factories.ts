@@ -1,13 +1,6 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
 import { type TierName } from '../cache/tier.js'
-import {
-  type CounterName,
-  definitionOf,
-  type LabelValues,
-  type MetricDefinition,
-  metricList,
-  type MetricName
-} from './definitions.js'
+import { type CounterName, definitionOf, type MetricDefinition, metricList, type MetricName } from './definitions.js'
 
 /** Labels and value of one series. */
 export type LabelledValue = readonly [labels: Record<string, string>, value: number]
@@ -103,15 +96,11 @@ export function initialSeries (
 export function possibleSeries ({ labels, isPossible }: MetricDefinition): ReadonlyArray<Record<string, string>> {
   return Object.entries(labels).reduce<Array<Record<string, string>>>(
     (series, [label, values]) =>
-      series.flatMap(others => closedValuesOf(values).map(value => ({ ...others, [label]: value }))),
+      typeof values === 'string' ? [] : series.flatMap(others => values.map(value => ({ ...others, [label]: value }))),
     [{}]
   ).filter(set => isPossible?.(set) ?? true)
 }
 
 function tierOf (definition: MetricDefinition, labels: Readonly<Record<string, string>>): string | undefined {
   return definition.tier ?? labels['tier']
-}
-
-function closedValuesOf (values: LabelValues): readonly string[] {
-  return typeof values === 'string' ? [] : values
 }
