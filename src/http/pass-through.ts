@@ -12,9 +12,6 @@ import { type RequestMemoryBudget } from './request-body.js'
 import { sendFailure, type ListenerContext, sendResponse } from './send-response.js'
 import { traceIdOf, beginTrace } from './request-tracing.js'
 
-/** Serves a request itself, or returns the target to forward it to. */
-export type ChooseTarget = (request: FastifyRequest, reply: FastifyReply) => Promise<string | undefined>
-
 // Forwards listed headers only: credentials, cookies and hop-by-hop headers never go upstream (law 9: credentials
 // stay).
 const keyedHeaderNames = ['accept', 'accept-encoding']
@@ -36,12 +33,15 @@ type PluginHeaders = IncomingHttpHeaders & { readonly [forwardKey]: () => Promis
 // The plugin requires a URL; the upstream pool chooses the real one.
 const placeholderUpstream = 'http://upstream'
 
-/** Forwards requests that `choose` does not serve. The plugin must not retry, open connections or set headers. */
+/**
+ * Forwards requests to the target that `choose` returns, unless it serves them itself. The plugin must not retry, open
+ * connections or set headers.
+ */
 export function registerPassThrough (
   app: FastifyInstance,
   context: ListenerContext,
   requestMemoryBudget: RequestMemoryBudget,
-  choose: ChooseTarget
+  choose: (request: FastifyRequest, reply: FastifyReply) => Promise<string | undefined>
 ): void {
   const targets = new WeakMap<FastifyRequest, string>()
   app.register(fastifyHttpProxy, {
@@ -123,8 +123,8 @@ function forwarderOf (
   const bytes = requestMemoryBudget.of(raw, access.clientIdOf(request))
   const clientGone = new AbortController()
   bytes.add({ release: () => clientGone.abort() })
-  const trace = tracer && beginTrace(tracer, request.raw, proxy.now() - elapsedTime)
-  const client = { id: bytes.clientId, bytes, admit: access.chargeOf(request)?.admit, span: trace?.root }
+  const span = tracer && beginTrace(tracer, request.raw, proxy.now() - elapsedTime)
+  const client = { id: bytes.clientId, bytes, admit: access.chargeOf(request)?.admit, span }
   // Address that the connection or a trusted proxy reports, never the client's own claim.
   const clientAddress = clientAddressOf(request)
   const isTraced = traceIdOf(headers) !== undefined
@@ -140,7 +140,7 @@ function forwarderOf (
     callerHeaders: {
       ...pickHeaders(headers, name => namesCaller(name) || (isTraced && traceHeaderNames.includes(name))),
       ...(clientAddress !== undefined && { 'x-forwarded-for': clientAddress }),
-      ...(trace !== undefined && { traceparent: trace.traceparent }),
+      ...(span !== undefined && { traceparent: span.traceparent }),
       [requestIdHeader]: id
     },
     body: Buffer.isBuffer(body) ? body : undefined

@@ -72,7 +72,7 @@ export function addReadRoutes (app: FastifyInstance, context: ListenerContext): 
         id: bytes.clientId,
         bytes,
         admit: charge?.admit,
-        span: tracer && beginTrace(tracer, request.raw, proxy.now() - reply.elapsedTime).root
+        span: tracer && beginTrace(tracer, request.raw, proxy.now() - reply.elapsedTime)
       }
       await serveMatch(context, match, request, reply, client, charge)
     } catch (error) {

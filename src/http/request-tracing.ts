@@ -3,7 +3,7 @@ import { type EndpointLabel } from '../metrics/metrics.js'
 import { type OutcomeName } from '../proxy/outcomes.js'
 import { type ClientResponse } from '../proxy/response-builder.js'
 import { type ResponseSource } from '../api/upstream-response.js'
-import { type RequestTrace, type Tracer, type ParentContext } from '../tracing/tracer.js'
+import { type RecordedSpan, type Tracer, type ParentContext } from '../tracing/tracer.js'
 import { type HttpExchange, rawHeaderValueOf } from './http-exchange.js'
 
 /** Traces client requests. */
@@ -12,8 +12,8 @@ export type RequestTracer = Tracer<IncomingMessage>
 // Outcomes that an upstream request decides.
 const upstreamOutcomes = new Set<OutcomeName>(['miss', 'collapsed', 'forwarded', 'unavailable'])
 
-/** Begins the trace of a request, within the trace that its client names. */
-export function beginTrace (tracer: RequestTracer, request: IncomingMessage, receivedAtMs: number): RequestTrace {
+/** Begins the trace of a request, within the trace that its client names; returns its root span. */
+export function beginTrace (tracer: RequestTracer, request: IncomingMessage, receivedAtMs: number): RecordedSpan {
   return tracer.begin(request, receivedAtMs, parentContextOf(request.headers))
 }
 

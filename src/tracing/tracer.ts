@@ -37,59 +37,45 @@ export interface ParentContext {
   readonly spanId: string
 }
 
-/** Spans per trace (law 10: nothing grows without bound). */
+// Spans per trace (law 10: nothing grows without bound).
 const maxSpans = 64
 
 /** Trace of one request: its spans are gathered, and exported together. */
-export class RequestTrace {
-  readonly root: RecordedSpan
+interface Trace {
   readonly traceId: string
   readonly now: () => number
-  readonly ended: EndedSpan[] = []
-
-  constructor (startMs: number, parent: ParentContext | undefined, now: () => number) {
-    this.traceId = parent?.traceId ?? randomBytes(16).toString('hex')
-    this.now = now
-    this.root = new RecordedSpan(this, {
-      parentId: parent?.spanId,
-      name: 'request',
-      kind: 'server',
-      startMs,
-      attributes: {}
-    })
-  }
-
-  /** Value of a `traceparent` header for a request sent within this trace. */
-  get traceparent (): string {
-    return `00-${this.traceId}-${this.root.spanId}-01`
-  }
-
-  add (span: EndedSpan): void {
-    if (this.ended.length < maxSpans) this.ended.push(span)
-  }
+  readonly ended: EndedSpan[]
 }
 
-class RecordedSpan implements Span {
-  readonly spanId = randomBytes(8).toString('hex')
-  readonly #trace: RequestTrace
+/** Span within the trace of a request, or the request itself. */
+export class RecordedSpan implements Span {
+  readonly trace: Trace
+  readonly #spanId = randomBytes(8).toString('hex')
   readonly #begun: BegunSpan
 
-  constructor (trace: RequestTrace, begun: BegunSpan) {
-    this.#trace = trace
+  constructor (trace: Trace, begun: BegunSpan) {
+    this.trace = trace
     this.#begun = begun
   }
 
+  /** Value of a `traceparent` header for a request sent within this span. */
+  get traceparent (): string {
+    return `00-${this.trace.traceId}-${this.#spanId}-01`
+  }
+
   child (name: string, attributes: SpanAttributes = {}, kind: SpanKind = 'internal'): Span {
-    return new RecordedSpan(this.#trace, { parentId: this.spanId, name, kind, startMs: this.#trace.now(), attributes })
+    return new RecordedSpan(this.trace, { parentId: this.#spanId, name, kind, startMs: this.trace.now(), attributes })
   }
 
   end (attributes: SpanAttributes = {}, failure?: string, name = this.#begun.name): void {
-    this.#trace.add({
+    const { traceId, now, ended } = this.trace
+    if (ended.length >= maxSpans) return
+    ended.push({
       ...this.#begun,
       name,
-      traceId: this.#trace.traceId,
-      spanId: this.spanId,
-      endMs: this.#trace.now(),
+      traceId,
+      spanId: this.#spanId,
+      endMs: now(),
       attributes: { ...this.#begun.attributes, ...attributes },
       failure
     })
@@ -128,19 +114,26 @@ export interface TracedOutcome {
 /** Traces requests: begins with each, and decides at its end if it is exported. */
 export class Tracer<Request extends object> {
   readonly #options: TracerOptions
-  readonly #traces = new WeakMap<Request, RequestTrace>()
+  readonly #roots = new WeakMap<Request, RecordedSpan>()
 
   constructor (options: TracerOptions) {
     this.#options = options
   }
 
-  /** Begins the trace of a request, or returns the one that has begun. */
-  begin (request: Request, startMs: number, parent: ParentContext | undefined): RequestTrace {
-    const known = this.#traces.get(request)
+  /** Begins the trace of a request with its root span, or returns the one that has begun. */
+  begin (request: Request, startMs: number, parent: ParentContext | undefined): RecordedSpan {
+    const known = this.#roots.get(request)
     if (known !== undefined) return known
-    const trace = new RequestTrace(startMs, parent, this.#options.now)
-    this.#traces.set(request, trace)
-    return trace
+    const traceId = parent?.traceId ?? randomBytes(16).toString('hex')
+    const root = new RecordedSpan({ traceId, now: this.#options.now, ended: [] }, {
+      parentId: parent?.spanId,
+      name: 'request',
+      kind: 'server',
+      startMs,
+      attributes: {}
+    })
+    this.#roots.set(request, root)
+    return root
   }
 
   /** Ends the trace of a request, begun or not. */
@@ -152,8 +145,8 @@ export class Tracer<Request extends object> {
   ): void {
     const isTraced = outcome.usedUpstream || this.#options.random() < this.#options.sample
     if (!isTraced) return
-    const trace = this.begin(request, startMs, parent())
-    trace.root.end(outcome.attributes, outcome.failure, outcome.name)
-    this.#options.exportSpans(trace.ended)
+    const root = this.begin(request, startMs, parent())
+    root.end(outcome.attributes, outcome.failure, outcome.name)
+    this.#options.exportSpans(root.trace.ended)
   }
 }
