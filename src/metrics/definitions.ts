@@ -42,18 +42,18 @@ type Unnamed = Omit<MetricDefinition, 'name'>
 type Labels = MetricDefinition['labels']
 
 function counter (
-  labels: Labels,
   help: string,
+  labels: Labels = {},
   options: Pick<MetricDefinition, 'isSparse' | 'tier' | 'isPossible'> = {}
 ): Unnamed {
   return { type: 'counter', labels, help, bounds: [], ...options }
 }
 
-function gauge (labels: Labels, help: string, aggregation: Aggregation, tier?: TierName): Unnamed {
+function gauge (aggregation: Aggregation, help: string, labels: Labels = {}, tier?: TierName): Unnamed {
   return { type: 'gauge', labels, help, bounds: [], aggregation, ...(tier !== undefined && { tier }) }
 }
 
-function histogram (labels: Labels, help: string, bounds: readonly number[]): Unnamed {
+function histogram (bounds: readonly number[], help: string, labels: Labels): Unnamed {
   return { type: 'histogram', labels, help, bounds }
 }
 
@@ -105,31 +105,6 @@ export function statusLabelOf (status: number | string): string {
 /** Values of the `endpoint` label: known endpoints, and `other` for the rest. */
 export const endpointLabels = [...endpointNames, 'other'] as const
 
-/** Metrics of following, which exist from the first configuration that follows. */
-const followMetrics = {
-  varve_follow_head_version: gauge(
-    {},
-    'Followed head: the last version up to which every transaction was read.',
-    'max'
-  ),
-  varve_follow_lag_seconds: gauge({}, 'Ledger time from the followed head to the newest known head.', 'max'),
-  varve_follow_reads_total: counter({ result: tailResults }, 'Readings of the tail, by result.'),
-  varve_follow_versions_total: counter({}, 'Versions that readings of the tail brought.'),
-  varve_follow_bytes_total: counter({}, 'Bytes that readings of the tail brought.'),
-  varve_follow_touched_all_total: counter(
-    { reason: touchAllReasons },
-    'Transactions and events that count as a change of everything, by reason.'
-  ),
-  varve_follow_observed_total: counter(
-    { endpoint: followedEndpointNames, result: followComparisons },
-    'Latest responses compared with what following would have served, by result.'
-  ),
-  varve_follow_verified_total: counter(
-    { result: verifyResults },
-    'Pages whose changes were checked in BCS against their hashes, by result.'
-  )
-}
-
 const seconds = [5e-5, 1e-4, 2.5e-4, 5e-4, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 const versions = [1, 10, 100, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9]
 
@@ -144,180 +119,177 @@ const outcome = outcomeNames
 /** All metrics by subject; dashboards rely on the names, and docs/metrics.md is generated from this list. */
 export const metricGroups = {
   Requests: {
-    varve_requests_total: counter(
-      { endpoint, outcome, status: statusLabels },
-      'Client requests, by endpoint, outcome and status.',
-      { isSparse: true }
-    ),
-    varve_request_duration_seconds: histogram(
-      { endpoint, outcome },
-      'Time from a client request to its response.',
-      seconds
-    ),
-    varve_pruned_requests_total: counter(
-      { endpoint, answer: ['cache', 'local', 'upstream'] },
-      'Requests for pruned history, by the source of the response.',
-      // Varve itself knows the version of keyed reads only.
-      {
-        isPossible: ({ endpoint: of = '', answer }) =>
-          answer === 'upstream' || (of !== 'other' && !movingEndpoints.has(of))
-      }
-    ),
-    varve_pruned_distance_versions: histogram(
-      { endpoint },
-      'Distance of a pruned request below the oldest version.',
-      versions
-    ),
-    varve_not_stored_total: counter(
-      { endpoint: endpointNames, reason: notStoredReasons },
-      'Responses that were not stored, by reason.',
-      { isPossible: ({ endpoint: of = '', reason = '' }) => reasonsByEndpoint.get(of)?.has(reason) === true }
-    ),
+    varve_requests_total: counter('Client requests, by endpoint, outcome and status.', {
+      endpoint,
+      outcome,
+      status: statusLabels
+    }, { isSparse: true }),
+    varve_request_duration_seconds: histogram(seconds, 'Time from a client request to its response.', {
+      endpoint,
+      outcome
+    }),
+    // Varve itself knows the version of keyed reads only.
+    varve_pruned_requests_total: counter('Requests for pruned history, by the source of the response.', {
+      endpoint,
+      answer: ['cache', 'local', 'upstream']
+    }, {
+      isPossible: ({ endpoint: of = '', answer }) =>
+        answer === 'upstream' || (of !== 'other' && !movingEndpoints.has(of))
+    }),
+    varve_pruned_distance_versions: histogram(versions, 'Distance of a pruned request below the oldest version.', {
+      endpoint
+    }),
+    varve_not_stored_total: counter('Responses that were not stored, by reason.', {
+      endpoint: endpointNames,
+      reason: notStoredReasons
+    }, { isPossible: ({ endpoint: of = '', reason = '' }) => reasonsByEndpoint.get(of)?.has(reason) === true }),
     varve_reads_saved_total: counter(
-      { endpoint: endpointNames },
-      'Client requests answered without an upstream request of their own: hits and coalesced reads.'
+      'Client requests answered without an upstream request of their own: hits and coalesced reads.',
+      { endpoint: endpointNames }
     ),
-    varve_stale_latest_total: counter({}, 'Moving reads served from behind the served head.'),
-    varve_version_waits_total: counter(
-      { result: versionWaitResults },
-      'Reads that waited for an upstream to reach a version, by result.'
-    ),
-    varve_waiting_for_version: gauge({}, 'Reads that wait for an upstream to reach a version.', 'sum'),
-    varve_audit_total: counter(
-      { result: auditResults },
-      'Hits that were fetched again from an upstream and compared, by result.'
-    ),
+    varve_stale_latest_total: counter('Moving reads served from behind the served head.'),
+    varve_version_waits_total: counter('Reads that waited for an upstream to reach a version, by result.', {
+      result: versionWaitResults
+    }),
+    varve_waiting_for_version: gauge('sum', 'Reads that wait for an upstream to reach a version.'),
+    varve_audit_total: counter('Hits that were fetched again from an upstream and compared, by result.', {
+      result: auditResults
+    }),
     varve_in_flight_rejected_total: counter(
-      {},
       'Requests rejected with 503 because limits.inFlightMb was used up; hits are still served.'
     ),
-    varve_shed_total: counter({}, 'Reads rejected with 503 because the event loop was late; hits are still served.')
+    varve_shed_total: counter('Reads rejected with 503 because the event loop was late; hits are still served.')
   },
   Clients: {
-    varve_client_requests_total: counter(
-      { client: 'clients', outcome },
-      'Requests with a configured client key, by its name and outcome.'
-    ),
-    varve_limited_total: counter(
-      { by: ['address', 'key'] },
-      'Requests rejected with 429 by a client limit, by the kind of client.'
-    ),
-    varve_connections: gauge({}, 'Open client connections.', 'sum'),
-    varve_connections_cut_total: counter(
-      { reason: connectionCutReasons },
-      'Client connections closed by varve, by reason.'
-    ),
+    varve_client_requests_total: counter('Requests with a configured client key, by its name and outcome.', {
+      client: 'clients',
+      outcome
+    }),
+    varve_limited_total: counter('Requests rejected with 429 by a client limit, by the kind of client.', {
+      by: ['address', 'key']
+    }),
+    varve_connections: gauge('sum', 'Open client connections.'),
+    varve_connections_cut_total: counter('Client connections closed by varve, by reason.', {
+      reason: connectionCutReasons
+    }),
     varve_tls_certificate_not_after_seconds: gauge(
-      {},
-      'Unix time at which the certificate of the public listener expires; present only with TLS.',
-      'min'
+      'min',
+      'Unix time at which the certificate of the public listener expires; present only with TLS.'
     )
   },
   Chain: {
     varve_chain_info: gauge(
-      { chain_id: 'chain', space: 'chain' },
+      'max',
       'Chain that varve serves, and the space that its cache keys name, as labels; always 1.',
-      'max'
+      { chain_id: 'chain', space: 'chain' }
     ),
-    varve_ledger_version: gauge({}, 'Ledger version of the served head.', 'max'),
-    varve_ledger_oldest_version: gauge({}, 'Oldest version that any upstream has.', 'min'),
-    varve_ledger_block_height: gauge({}, 'Block height of the served head.', 'max'),
-    varve_ledger_oldest_block_height: gauge({}, 'Oldest block that any upstream has.', 'min'),
-    varve_ledger_position_age_seconds: gauge({}, 'Time since an upstream last confirmed the position.', 'max'),
+    varve_ledger_version: gauge('max', 'Ledger version of the served head.'),
+    varve_ledger_oldest_version: gauge('min', 'Oldest version that any upstream has.'),
+    varve_ledger_block_height: gauge('max', 'Block height of the served head.'),
+    varve_ledger_oldest_block_height: gauge('min', 'Oldest block that any upstream has.'),
+    varve_ledger_position_age_seconds: gauge('max', 'Time since an upstream last confirmed the position.'),
     varve_lowest_requested_version: gauge(
-      {},
+      'min',
       'Lowest version within the window that clients requested in the last five minutes or so; the head if ' +
-        'there is none.',
-      'min'
+        'there is none.'
     ),
-    varve_chain_resets_total: counter({}, 'Chain resets: times that the upstreams turned out to serve another chain.')
+    varve_chain_resets_total: counter('Chain resets: times that the upstreams turned out to serve another chain.')
   },
-  Following: followMetrics,
+  // Exist from the first configuration that follows.
+  Following: {
+    varve_follow_head_version: gauge('max', 'Followed head: the last version up to which every transaction was read.'),
+    varve_follow_lag_seconds: gauge('max', 'Ledger time from the followed head to the newest known head.'),
+    varve_follow_reads_total: counter('Readings of the tail, by result.', { result: tailResults }),
+    varve_follow_versions_total: counter('Versions that readings of the tail brought.'),
+    varve_follow_bytes_total: counter('Bytes that readings of the tail brought.'),
+    varve_follow_touched_all_total: counter(
+      'Transactions and events that count as a change of everything, by reason.',
+      { reason: touchAllReasons }
+    ),
+    varve_follow_observed_total: counter(
+      'Latest responses compared with what following would have served, by result.',
+      { endpoint: followedEndpointNames, result: followComparisons }
+    ),
+    varve_follow_verified_total: counter('Pages whose changes were checked in BCS against their hashes, by result.', {
+      result: verifyResults
+    })
+  },
   Nodes: {
-    varve_upstream_requests_total: counter(
-      { upstream, endpoint, status: upstreamStatusLabels },
-      'Requests to an upstream, by status or failure reason.',
-      { isSparse: true }
-    ),
-    varve_upstream_request_duration_seconds: histogram(
-      { upstream },
-      'Time from a request to an upstream to its response.',
-      seconds
-    ),
-    varve_upstream_up: gauge(
-      { upstream },
-      '1 if the upstream is up, 0 if it is down, quarantined or not polled yet.',
-      'min'
-    ),
+    varve_upstream_requests_total: counter('Requests to an upstream, by status or failure reason.', {
+      upstream,
+      endpoint,
+      status: upstreamStatusLabels
+    }, { isSparse: true }),
+    varve_upstream_request_duration_seconds: histogram(seconds, 'Time from a request to an upstream to its response.', {
+      upstream
+    }),
+    varve_upstream_up: gauge('min', '1 if the upstream is up, 0 if it is down, quarantined or not polled yet.', {
+      upstream
+    }),
     varve_upstream_state: gauge(
-      { upstream, state: upstreamStates },
+      'max',
       '1 for the current state of the upstream, as in /status.json, 0 for the others.',
-      'max'
+      { upstream, state: upstreamStates }
     ),
-    varve_upstream_version: gauge({ upstream }, 'Newest ledger version of the upstream.', 'max'),
-    varve_upstream_oldest_version: gauge({ upstream }, 'Oldest ledger version of the upstream.', 'max'),
-    varve_upstream_lag_versions: gauge(
-      { upstream },
-      'Versions by which the upstream lags behind the served head.',
-      'max'
-    ),
+    varve_upstream_version: gauge('max', 'Newest ledger version of the upstream.', { upstream }),
+    varve_upstream_oldest_version: gauge('max', 'Oldest ledger version of the upstream.', { upstream }),
+    varve_upstream_lag_versions: gauge('max', 'Versions by which the upstream lags behind the served head.', {
+      upstream
+    }),
     varve_upstream_lag_seconds: gauge(
-      { upstream },
+      'max',
       'Ledger time by which the upstream lags behind the served head or the newest upstream, whichever is more.',
-      'max'
+      { upstream }
     ),
-    varve_upstream_in_flight: gauge({ upstream }, 'Requests in flight to the upstream.', 'sum'),
-    varve_upstream_max_concurrent: gauge({ upstream }, 'Limit on requests in flight to the upstream.', 'sum'),
-    varve_upstream_waiting: gauge({ upstream }, 'Requests queued for a slot of the upstream.', 'sum'),
-    varve_upstream_slots_held_by_streams: gauge({ upstream }, 'Slots held by responses that stream.', 'sum'),
+    varve_upstream_in_flight: gauge('sum', 'Requests in flight to the upstream.', { upstream }),
+    varve_upstream_max_concurrent: gauge('sum', 'Limit on requests in flight to the upstream.', { upstream }),
+    varve_upstream_waiting: gauge('sum', 'Requests queued for a slot of the upstream.', { upstream }),
+    varve_upstream_slots_held_by_streams: gauge('sum', 'Slots held by responses that stream.', { upstream }),
     varve_upstream_streams_broken_off_total: counter(
-      { upstream },
       'Streams broken off because their client held over half of the slots while others waited.',
+      { upstream },
       { isSparse: true }
     ),
-    varve_hedges_total: counter({ result: hedgeResults }, 'Reads that were hedged with a second upstream, by result.')
+    varve_hedges_total: counter('Reads that were hedged with a second upstream, by result.', { result: hedgeResults })
   },
   Cache: {
-    varve_cache_entries: gauge({ tier: countedTierNames }, 'Cached entries.', 'sum'),
-    varve_cache_bytes: gauge({ tier: countedTierNames }, 'Size of cached entries, with all overhead.', 'sum'),
-    varve_cache_max_bytes: gauge({ tier: countedTierNames }, 'Limit on the size of cached entries.', 'sum'),
-    varve_cache_evictions_total: counter({ tier: countedTierNames }, 'Entries evicted.'),
-    varve_cache_writes_total: counter({ tier: tierNames }, 'Entries stored.'),
-    varve_corrupt_entries_total: counter({}, 'Entries of a lower tier that failed verification, each a miss.'),
-    varve_cache_writes_dropped_total: counter({ tier: ['disk'] }, 'Entries that the disk could not take in time.', {
+    varve_cache_entries: gauge('sum', 'Cached entries.', { tier: countedTierNames }),
+    varve_cache_bytes: gauge('sum', 'Size of cached entries, with all overhead.', { tier: countedTierNames }),
+    varve_cache_max_bytes: gauge('sum', 'Limit on the size of cached entries.', { tier: countedTierNames }),
+    varve_cache_evictions_total: counter('Entries evicted.', { tier: countedTierNames }),
+    varve_cache_writes_total: counter('Entries stored.', { tier: tierNames }),
+    varve_corrupt_entries_total: counter('Entries of a lower tier that failed verification, each a miss.'),
+    varve_cache_writes_dropped_total: counter('Entries that the disk could not take in time.', { tier: ['disk'] }, {
       tier: 'disk'
     }),
-    varve_disk_errors_total: counter({ operation: diskOperations }, 'Disk operations that failed or timed out.', {
+    varve_disk_errors_total: counter('Disk operations that failed or timed out.', { operation: diskOperations }, {
       tier: 'disk'
     }),
-    varve_redis_up: gauge({}, '1 if Redis is reachable, 0 if not; absent if none is configured.', 'min', 'redis'),
-    varve_redis_errors_total: counter({ operation: redisOperations }, 'Redis operations that failed or timed out.', {
+    varve_redis_up: gauge('min', '1 if Redis is reachable, 0 if not; absent if none is configured.', {}, 'redis'),
+    varve_redis_errors_total: counter('Redis operations that failed or timed out.', { operation: redisOperations }, {
       tier: 'redis'
     }),
-    varve_redis_duration_seconds: histogram({ operation: redisOperations }, 'Duration of Redis operations.', seconds)
+    varve_redis_duration_seconds: histogram(seconds, 'Duration of Redis operations.', { operation: redisOperations })
   },
   Process: {
-    varve_build_info: gauge({ version: 'release' }, 'Release of varve as a label; always 1.', 'max'),
-    varve_sandbox: gauge({}, '1 if varve serves the made-up data of its embedded sandbox.', 'max'),
-    varve_level: gauge({}, 'Severity as /readyz and the status page show it: 0 green, 1 amber, 2 red.', 'max'),
-    varve_workers: gauge({}, 'Processes that serve reads.', 'sum'),
-    varve_in_flight_bytes: gauge({}, 'Bytes outside the cache: responses, request bodies, writes to Redis.', 'sum'),
-    varve_in_flight_max_bytes: gauge({}, 'Limit on bytes outside the cache: limits.inFlightMb.', 'sum'),
-    varve_workers_lost_total: counter({}, 'Workers that crashed or hung and were replaced.'),
-    varve_config_reloads_total: counter({ result: ['reloaded', 'rejected'] }, 'Configuration reloads, by result.'),
+    varve_build_info: gauge('max', 'Release of varve as a label; always 1.', { version: 'release' }),
+    varve_sandbox: gauge('max', '1 if varve serves the made-up data of its embedded sandbox.'),
+    varve_level: gauge('max', 'Severity as /readyz and the status page show it: 0 green, 1 amber, 2 red.'),
+    varve_workers: gauge('sum', 'Processes that serve reads.'),
+    varve_in_flight_bytes: gauge('sum', 'Bytes outside the cache: responses, request bodies, writes to Redis.'),
+    varve_in_flight_max_bytes: gauge('sum', 'Limit on bytes outside the cache: limits.inFlightMb.'),
+    varve_workers_lost_total: counter('Workers that crashed or hung and were replaced.'),
+    varve_config_reloads_total: counter('Configuration reloads, by result.', { result: ['reloaded', 'rejected'] }),
     varve_config_last_reload_successful: gauge(
-      {},
-      '1 if the last reload succeeded or there was none, 0 if it was rejected.',
-      'min'
+      'min',
+      '1 if the last reload succeeded or there was none, 0 if it was rejected.'
     ),
-    varve_unhandled_total: counter({ kind: ['request', 'rejection', 'exception'] }, 'Unexpected errors, by origin.'),
-    varve_trace_spans_total: counter(
-      { result: ['sent', 'failed', 'dropped'] },
-      'Spans of traced requests, by what became of them.',
-      { isSparse: true }
-    ),
-    varve_descriptors_exhausted_total: counter({}, 'Times that a process ran out of file descriptors.'),
-    varve_log_lines_lost_total: counter({}, 'Log lines lost to a full disk or a reader that is gone or stalled.')
+    varve_unhandled_total: counter('Unexpected errors, by origin.', { kind: ['request', 'rejection', 'exception'] }),
+    varve_trace_spans_total: counter('Spans of traced requests, by what became of them.', {
+      result: ['sent', 'failed', 'dropped']
+    }, { isSparse: true }),
+    varve_descriptors_exhausted_total: counter('Times that a process ran out of file descriptors.'),
+    varve_log_lines_lost_total: counter('Log lines lost to a full disk or a reader that is gone or stalled.')
   }
 }
 
