@@ -21,15 +21,15 @@ export function set (element, name, value) {
 
 /** Creates an HTML element. */
 export function make (name, attributes = {}, ...children) {
-  const element = document.createElement(name)
-  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value)
-  element.append(...children)
-  return element
+  return filled(document.createElement(name), attributes, children)
 }
 
 /** Creates an SVG element. */
 export function draw (name, attributes = {}, ...children) {
-  const element = document.createElementNS(svgNames, name)
+  return filled(document.createElementNS(svgNames, name), attributes, children)
+}
+
+function filled (element, attributes, children) {
   for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value)
   element.append(...children)
   return element

@@ -147,16 +147,14 @@ function drawChart (place, { columns, length, stepMs, all }) {
   const slot = (width - left - right) / maxSteps
   const x = at => left + (maxSteps - length + at) * slot
   const y = rate => top + (height - top - bottom) * (1 - rate / highest)
-  const scale = (all === 0 ? [0] : [0, 0.5, 1]).map(share => share * highest).flatMap(rate => [
-    draw('line', {
-      class: rate === 0 ? 'ground' : 'grid',
-      x1: left,
-      x2: width - right,
-      y1: crisp(y(rate)),
-      y2: crisp(y(rate))
-    }),
-    draw('text', { x: left - 8, y: y(rate) + 4, 'text-anchor': 'end' }, scaleText(rate))
-  ])
+  const scale = (all === 0 ? [0] : [0, 0.5, 1]).map(share => share * highest).flatMap(rate => {
+    // Lies on whole pixels, so that the line is sharp.
+    const line = Math.round(y(rate)) + 0.5
+    return [
+      draw('line', { class: rate === 0 ? 'ground' : 'grid', x1: left, x2: width - right, y1: line, y2: line }),
+      draw('text', { x: left - 8, y: y(rate) + 4, 'text-anchor': 'end' }, scaleText(rate))
+    ]
+  })
   const every = width < 640 ? 5 : 2
   const times = Array.from({ length: 10 / every + 1 }, (_, at) => at * every).map(ago =>
     draw('text', {
@@ -180,16 +178,8 @@ function drawChart (place, { columns, length, stepMs, all }) {
       }).join('')
     })
   )
-  const nothing = all === 0
-    ? [
-      draw('text', {
-        class: 'nothing',
-        x: (left + width - right) / 2,
-        y: (top + height - bottom) / 2,
-        'text-anchor': 'middle'
-      }, 'no requests')
-    ]
-    : []
+  const middle = { x: (left + width - right) / 2, y: (top + height - bottom) / 2, 'text-anchor': 'middle' }
+  const nothing = all === 0 ? [draw('text', { class: 'nothing', ...middle }, 'no requests')] : []
   const totals = columns.filter(({ total }) => total > 0).map(({ label, total }) => `${label}: ${grouped(total)}`)
   place.replaceChildren(
     draw(
@@ -241,8 +231,4 @@ function niceAbove (highest) {
   if (highest <= 0.2) return 0.2
   const ten = 10 ** Math.floor(Math.log10(highest))
   return [1, 2, 3, 4, 6, 8, 10].map(step => step * ten).find(step => step >= highest) ?? 10 * ten
-}
-
-function crisp (at) {
-  return Math.round(at) + 0.5
 }

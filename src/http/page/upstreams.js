@@ -69,7 +69,9 @@ function showUpstream (row, upstream, range) {
     ...(upstream.circuit === 'open' && upstream.state !== 'quarantined'
       ? ['circuit open: used only if no other upstream is left']
       : []),
-    ...(isOld && typeof upstream.ageMs === 'number' ? [`values as of ${timeOf(upstream.ageMs)}`] : [])
+    ...(isOld && typeof upstream.ageMs === 'number'
+      ? [`values as of ${clockTime(new Date(Date.now() - upstream.ageMs))}`]
+      : [])
   ]
   write(state.querySelector('.note'), reasons.join('; '))
   const [oldest, head] = [parseU64(upstream.oldestVersion), parseU64(upstream.version)]
@@ -106,10 +108,6 @@ function showUpstream (row, upstream, range) {
         : [])
     ].join('; ')
   )
-}
-
-function timeOf (ageMs) {
-  return clockTime(new Date(Date.now() - ageMs))
 }
 
 function stateOf (state) {
