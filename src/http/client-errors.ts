@@ -25,16 +25,13 @@ export interface UnroutedErrorOptions {
 
 /** Sends an error response in the node's shape for bytes that are no request, then closes the connection. */
 export function respondToClientError (
-  error: Error & { code?: string },
+  { code = '' }: Error & { code?: string },
   socket: Socket,
   options: UnroutedErrorOptions
 ): void {
   // A client whose TLS handshake failed could not read an error.
-  if (isTlsError(error)) {
-    socket.destroy()
-    return
-  }
-  endWithError(webFrameworkError(statusOf(error.code), 'the request could not be read'), socket, options)
+  if (/^ERR_(?:TLS|SSL)_/.test(code)) socket.destroy()
+  else endWithError(webFrameworkError(statusOf(code), 'the request could not be read'), socket, options)
 }
 
 /** Rejects CONNECT with an error, where Node would send none, then closes the connection. */
@@ -96,11 +93,7 @@ export function timeoutReasonOf ({ code }: Error & { code?: string }, socket: So
   }
 }
 
-function isTlsError ({ code = '' }: Error & { code?: string }): boolean {
-  return code.startsWith('ERR_TLS_') || code.startsWith('ERR_SSL_')
-}
-
-function statusOf (code: string | undefined): 400 | 408 | 431 {
+function statusOf (code: string): 400 | 408 | 431 {
   switch (code) {
     case 'HPE_HEADER_OVERFLOW':
       return 431

@@ -276,12 +276,9 @@ function accessLineOf (
   requestNumber: number
 ): object | undefined {
   const isAlwaysLogged = line.status >= 400 || line.tookMs >= accessSlowMs
-  if (!isAlwaysLogged && !isSampled(accessSample, requestNumber)) return undefined
+  const isSampled = Math.floor(requestNumber * accessSample) > Math.floor((requestNumber - 1) * accessSample)
+  if (!isAlwaysLogged && !isSampled) return undefined
   return Object.fromEntries(
     accessFields.filter(field => chosen === null || chosen.includes(field)).map(field => [field, line[field]])
   )
-}
-
-function isSampled (share: number, requestNumber: number): boolean {
-  return Math.floor(requestNumber * share) > Math.floor((requestNumber - 1) * share)
 }
