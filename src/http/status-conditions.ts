@@ -216,7 +216,7 @@ export const paging = {
 } as const
 
 /**
- * Conditions of this process by the alert that pages for them: what would page is at least amber (law 16).
+ * Conditions of this process by the alert that pages for them (law 16: what is wrong is never shown as healthy).
  * test/http/paging-conditions.test.ts compares names, thresholds and waits with the rules.
  */
 export const processAlerts = {
