@@ -7,7 +7,7 @@ import { install } from './install.js'
 import { bring, forTests } from './programs.js'
 import { deleteRecord, recordResult, treeDigest } from './recorded.js'
 import { groupsOf, singly, suites } from './suites.js'
-import { jobs, runTap } from './tap.js'
+import { runTap } from './tap.js'
 
 // Lint and type-check caches live in node_modules, so a new installation also clears them.
 const cache = 'node_modules/.cache/varve'
@@ -15,7 +15,8 @@ const cache = 'node_modules/.cache/varve'
 /** Runs `npm test`: lint, layout, types and fast tests, or only the chosen files. A complete run is recorded. */
 export async function runFast (...chosen) {
   requireNode()
-  const missing = await install()
+  // Runs package managers side by side, since both mostly wait.
+  const [missing, programs] = await Promise.all([install(), bring(forTests)])
   if (missing !== undefined) return { faults: [missing] }
   const isWhole = chosen.length === 0
   const files = isWhole ? suites().fast : chosen.map(path => relative(root, resolve(path)).replaceAll('\\', '/'))
@@ -24,18 +25,14 @@ export async function runFast (...chosen) {
   if (isWhole) deleteRecord()
   const tree = treeDigest()
 
-  // The linter takes the longest, so it runs on beside the first tests, in the place of one.
+  // The linter takes the longest, so it runs on beside the first tests.
   const linted = isWhole ? lint() : Promise.resolve()
-  const [programs, built, ...checks] = await Promise.all(
-    isWhole
-      ? [bring(forTests), compileTests(), checkTypes(), layout()]
-      : [bring(forTests), compileTests()]
-  )
+  const [built, ...checks] = await Promise.all(isWhole ? [compileTests(), checkTypes(), layout()] : [compileTests()])
   const isReady = programs === undefined && built === undefined
 
   const groups = isWhole ? groupsOf(files) : singly(files)
   if (isReady) say('running the tests ...')
-  const tested = isReady ? runTap(groups, { jobs: jobs - 1, after: linted, isCovered: isWhole }) : {}
+  const tested = isReady ? runTap(groups, { isCovered: isWhole }) : {}
   const [{ count }, lintFault] = await Promise.all([tested, linted])
   const faults = [programs, built, ...checks, lintFault].filter(fault => fault !== undefined)
   if (isWhole && isReady) recordResult(tree, count, faults.length === 0 && count.failed.length === 0)
