@@ -66,7 +66,7 @@ export class Ledger {
   readonly windowBlocks: number
   /** Mean number of user transactions in a block; undefined: few, with some very large blocks. */
   readonly blockTransactions: number | undefined
-  /** Hashes each transaction for the accumulator; else its leaf is drawn, which costs far less. */
+  /** Hashes each transaction for the accumulator; else its roots are drawn, which costs far less. */
   readonly realLeaves: boolean
   /** The `git_hash` of the node's release; it decides how ABIs are rendered. */
   release: string

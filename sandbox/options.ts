@@ -20,7 +20,7 @@ export interface SandboxOptions {
   release?: string
   /**
    * Builds each transaction to hash it for the accumulator, so that its roots are those of a real chain; default: the
-   * leaves are drawn, which costs far less.
+   * roots are drawn, which costs far less.
    */
   realLeaves?: boolean
   /** Treats an address without an account as one that has never sent a transaction, as nodes do since 2025. */

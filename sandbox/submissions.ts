@@ -1,4 +1,5 @@
 import { type Address, addressOf } from './address.js'
+import { digestHex } from './digests.js'
 import { type UserRequest } from './records.js'
 
 /** A transaction that a client submitted; the sandbox executes transfers of the chain's own asset. */
@@ -56,6 +57,8 @@ export class Submissions {
   readonly #byHash = new Map<string, CommittedSubmission>()
   readonly #byVersion = new Map<bigint, CommittedSubmission>()
   readonly #changes = new Map<Address, AccountChange[]>()
+  // Digests of all that was committed up to a version.
+  readonly #history: Array<{ readonly version: bigint, readonly digest: string }> = []
 
   /** Adds a transaction that was validated. */
   add (transaction: SubmittedTransaction): Admission {
@@ -77,6 +80,11 @@ export class Submissions {
   /** Returns the submitted transaction of a version; undefined for any other transaction. */
   at (version: bigint): CommittedSubmission | undefined {
     return this.#byVersion.get(version)
+  }
+
+  /** Returns a digest of the submitted transactions up to a version; empty without any. */
+  historyAt (version: bigint): string {
+    return this.#history.findLast(change => change.version <= version)?.digest ?? ''
   }
 
   /** Takes the transactions of the next block; those with a later sequence number stay, expired ones go. */
@@ -112,6 +120,7 @@ export class Submissions {
     const committed = { transaction, version, failure }
     this.#byHash.set(hash, committed)
     this.#byVersion.set(version, committed)
+    this.#history.push({ version, digest: digestHex(this.#history.at(-1)?.digest ?? '', version, hash) })
   }
 
   /** Runs as if a transaction were committed at a version, which no block contains. */
@@ -124,6 +133,7 @@ export class Submissions {
     } finally {
       this.#byHash.delete(transaction.hash)
       this.#byVersion.delete(version)
+      this.#history.pop()
       for (const { address, changes } of before) {
         if (changes.length === 0) this.#changes.delete(address)
         else this.#changes.set(address, changes)

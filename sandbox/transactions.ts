@@ -84,27 +84,26 @@ function extendAccumulator (ledger: Ledger, upTo: bigint): void {
   let block = ledger.blockOf(first)
   for (let version = first; version <= upTo; version++) {
     if (version > block.lastVersion) block = ledger.block(block.height + 1n)
-    accumulator.append(leafAt({ ledger, block, version }))
+    const location = { ledger, block, version }
+    accumulator.append(leafOf(execute(location, transactionOutcomeOf(location))))
   }
   const oldest = ledger.block(Math.max(0, Number(block.height) - ledger.windowBlocks - retainedBlocksBelowWindow))
   accumulator.pruneTo(Number(oldest.firstVersion - startVersion))
 }
 
-// A real leaf needs the whole transaction. A drawn one binds all that differs between chains.
-function leafAt (location: TransactionLocation): Buffer {
-  const { ledger: { seed, chainId, realLeaves, submissions }, block, version } = location
-  if (realLeaves || submissions.at(version) !== undefined) {
-    return leafOf(execute(location, transactionOutcomeOf(location)))
+// A real root needs every transaction before it. A drawn one binds all that differs between chains.
+function rootAt ({ ledger, block, version }: TransactionLocation): Buffer {
+  const { seed, chainId, realLeaves, submissions, accumulator, startVersion } = ledger
+  if (!realLeaves) {
+    const { height, timestampUsec } = block
+    return digestBytes(seed, chainId, 'root', version, height, timestampUsec, submissions.historyAt(version))
   }
-  const bound = version > block.firstVersion ? [] : [block.timestampUsec]
-  return digestBytes(seed, chainId, 'leaf', version, ...bound)
+  extendAccumulator(ledger, version)
+  return accumulator.rootOf(Number(version - startVersion) + 1)
 }
 
 function recordOf (executed: Executed): CommittedTransaction {
-  const { ledger, version } = executed.location
-  extendAccumulator(ledger, version)
-  const root = ledger.accumulator.rootOf(Number(version - ledger.startVersion) + 1)
-  return recordWith(executed, root)
+  return recordWith(executed, rootAt(executed.location))
 }
 
 function recordWith (executed: Executed, root: Buffer): CommittedTransaction {

@@ -132,6 +132,23 @@ t.test('a submitted transfer is pending, then committed, and the state is the fo
   t.match(send(ledger, `/accounts/0x${key.address}`).text, '"sequence_number":"1"')
 })
 
+t.test('the root of a transaction commits to what clients submitted up to it', async t => {
+  const [ledger, other, key] = [newLedger(), newLedger(), newKey()]
+  fundAccount(ledger, key.address, 10_000_000n)
+  fundAccount(other, key.address, 10_000_001n)
+  const before = ledger.head.version
+  for (const one of [ledger, other]) one.grow(2)
+  const rootAt = (one: Ledger, version: bigint): unknown =>
+    JSON.parse(send(one, `/transactions/by_version/${version}`).text).accumulator_root_hash
+  t.equal(rootAt(ledger, before), rootAt(other, before))
+  const { version } = ledger.head
+  t.equal(version, other.head.version)
+  const root = rootAt(ledger, version)
+  t.not(root, rootAt(other, version))
+  send(ledger, '/transactions/simulate', transfer(key, 0, 5000, { isSigned: false }))
+  t.equal(rootAt(ledger, version), root, 'and not to a simulation')
+})
+
 t.test('a simulation has the effects of a transaction, and changes nothing', async t => {
   const [ledger, key] = [newLedger(), newKey()]
   fundAccount(ledger, key.address, 10_000_000n)
