@@ -11,6 +11,8 @@ import { runTap } from './tap.js'
 
 // Lint and type-check caches live in node_modules, so a new installation also clears them.
 const cache = 'node_modules/.cache/varve'
+// A chosen file may be one of the slow ones.
+const [fastSeconds, chosenSeconds] = [60, 600]
 
 /** Runs `npm test`: lint, layout, types and fast tests, or only the chosen files. A complete run is recorded. */
 export async function runFast (...chosen) {
@@ -32,7 +34,8 @@ export async function runFast (...chosen) {
 
   const groups = isWhole ? groupsOf(files) : singly(files)
   if (isReady) say('running the tests ...')
-  const tested = isReady ? runTap(groups, { isCovered: isWhole }) : {}
+  const options = { isCovered: isWhole, timeoutSeconds: isWhole ? fastSeconds : chosenSeconds }
+  const tested = isReady ? runTap(groups, options) : {}
   const [{ count }, lintFault] = await Promise.all([tested, linted])
   const faults = [programs, built, ...checks, lintFault].filter(fault => fault !== undefined)
   if (isWhole && isReady) recordResult(tree, count, faults.length === 0 && count.failed.length === 0)

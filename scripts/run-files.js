@@ -38,7 +38,13 @@ async function runGroup (files, timeoutSeconds, env, isLive, onLine) {
     stdio: ['ignore', 'pipe', 'inherit'],
     env: { ...env, TEST_GROUP: JSON.stringify({ files: files.map(compiledAt), endOfFile, timeoutSeconds }) }
   })
-  const timer = setTimeout(() => child.kill('SIGKILL'), timeoutSeconds * 1000 + killedAfterMs)
+  const lines = createInterface({ input: child.stdout })
+  const timer = setTimeout(() => {
+    child.kill('SIGKILL')
+    // Waits for no more output, since programs that the files have started may still hold it open.
+    lines.close()
+    child.stdout.destroy()
+  }, timeoutSeconds * 1000 + killedAfterMs)
   const waiting = [...files]
   let held = []
   let failed = 0
@@ -62,7 +68,7 @@ async function runGroup (files, timeoutSeconds, env, isLive, onLine) {
     began = performance.now()
   }
 
-  for await (const line of createInterface({ input: child.stdout })) {
+  for await (const line of lines) {
     const [point, not] = /^(not )?ok\b/.exec(line) ?? []
     if (point !== undefined) points++
     if (not !== undefined) failed++
