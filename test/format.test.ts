@@ -14,7 +14,11 @@ interface Ground {
 
 /** Makes a checkout with the scripts, the formatter and one source file. */
 async function checkout (t: Test, text: string): Promise<string> {
-  const folder = t.testdir({ src: { 'a.ts': text }, 'eslint.config.js': 'export default []\n' })
+  const folder = t.testdir({
+    src: { 'a.ts': text },
+    site: { '.vitepress': { 'config.mjs': 'export default {}\n' } },
+    'eslint.config.js': 'export default []\n'
+  })
   for (const name of ['scripts', 'dprint.json', 'package.json', 'package-lock.json']) {
     cpSync(join(root, name), join(folder, name), { recursive: true })
   }
