@@ -292,8 +292,9 @@ t.test('a disk that hangs or has too many reads costs one time limit, then misse
   const pipes = Array.from({ length: 4 }, async () => await open(pipe, 'r'))
   t.equal(await foundAtOnce(), undefined)
   const began = performance.now()
-  t.equal(await foundAtOnce(), undefined)
-  t.ok(performance.now() - began < 200, 'no second time limit')
+  for (let times = 0; times < 20; times++) t.equal(await foundAtOnce(), undefined)
+  // Twenty time limits would be 5 s.
+  t.ok(performance.now() - began < 2000, 'no second time limit')
   t.match(disk.tier.status, { state: 'down' })
   t.match(disk.tier.warnings, [/reads time out/])
   execFileSync('sh', ['-c', `: > '${pipe}'`])

@@ -142,7 +142,7 @@ t.test('a block too large to buffer is dropped and gives no anchor', async t => 
 
 t.test('a last version with millions of digits is rejected in linear time', async t => {
   const body = JSON.stringify({ ...block, last_version: '9'.repeat(8_000_000) })
-  const began = performance.now()
+  const began = process.cpuUsage()
   t.equal(await readOf(200, body), undefined)
-  t.ok(performance.now() - began < 1000)
+  t.ok(process.cpuUsage(began).user < 1_000_000, 'it takes less than a second of the processor')
 })

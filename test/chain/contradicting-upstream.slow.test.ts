@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { sendRequest } from '../support/client.js'
 import { respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
@@ -48,14 +49,15 @@ for (const [when, alternate] of alternations) {
     let choose = alternate
     const { url, counts } = await startTwoChains(t, nth => choose(nth))
     const varve = await varveAt(t, url, { head: { pollMs: 1000 } })
-    const endsAt = performance.now() + 4000
-    let [most, nth] = [0, 0]
+    let [most, nth, refusals] = [0, 0, 0]
     let refused = ''
-    while (performance.now() < endsAt) {
+    while (refusals < 300 && nth < 5000) {
       const before = counts.responses
       const { status, body } = await varve.get(modules(++nth))
       most = Math.max(most, counts.responses - before)
-      if (status !== 200) refused = body
+      if (status === 200) continue
+      refusals++
+      refused = body
     }
     t.ok(most <= 8, `${most} upstream requests for a client request`)
     t.ok((await varve.metric('varve_chain_resets_total') ?? 0) <= 5, 'resets')
@@ -116,9 +118,7 @@ t.test('chain resets are followed five times a minute at most; then reads get 50
   let body = ''
   for (let reset = 1; reset <= 6; reset++) {
     // Leaves more time between two resets than an upstream that contradicts itself does.
-    await new Promise(resolve => {
-      setTimeout(resolve, 2600)
-    })
+    await pause(2600)
     era++
     const response = await varve.get(modules(era + 1))
     statuses.push(response.status)
