@@ -69,14 +69,14 @@ t.test('a log reader that is gone or stuck loses lines and delays no reads nor g
       agent.destroy()
     })
     const statuses = new Set<number>()
-    // Writes three times what may wait, at some 250 bytes a line.
+    // Writes twice what may wait, at some 250 bytes a line.
     const lane = async (): Promise<void> => {
-      for (let nth = 0; nth < 3000; nth++) statuses.add((await sendRequest(varve.url, modules(2000), { agent })).status)
+      for (let nth = 0; nth < 2000; nth++) statuses.add((await sendRequest(varve.url, modules(2000), { agent })).status)
     }
     await Promise.all([lane(), lane(), lane(), lane()])
     t.same([...statuses], [200])
     const lost = await varve.metric('varve_log_lines_lost_total')
-    t.ok(lost > 5000, `${lost} lines ${how}`)
+    t.ok(lost > 2000, `${lost} lines ${how}`)
     if (how === 'stuck') {
       varve.child.stdout?.resume()
       await until(
