@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
@@ -21,7 +22,7 @@ interface Job {
   environment?: string
   needs?: string | string[]
   'timeout-minutes'?: number
-  strategy?: { matrix: { node: number[] } }
+  strategy?: { matrix: { node?: number[], part?: string[] } }
   steps: Step[]
 }
 interface Workflow {
@@ -33,7 +34,10 @@ interface Workflow {
 const workflows = Object.fromEntries(
   readdirSync(join(root, '.github/workflows')).map(file => [file, parse(text('.github/workflows', file)) as Workflow])
 )
-const { 'ci.yml': ci, 'release.yml': release } = workflows as { 'ci.yml': Workflow, 'release.yml': Workflow }
+const { 'ci.yml': ci, 'nightly.yml': nightly, 'release.yml': release } = workflows as Record<
+  'ci.yml' | 'nightly.yml' | 'release.yml',
+  Workflow
+>
 const jobs = Object.entries(workflows).flatMap(([file, { jobs }]) =>
   Object.entries(jobs).map(([name, job]) => ({ where: `${file} ${name}`, job }))
 )
@@ -102,6 +106,15 @@ t.test('every script that a workflow calls exists', async t => {
   }
   t.ok(steps.some(({ where, step }) => where.startsWith('ci.yml') && step.run === '.ci/run'))
   t.ok(existsSync(join(root, '.ci/run')))
+})
+
+t.test('every part of the nightly run has its job, and is named to contributors', async t => {
+  const { stderr } = spawnSync(process.execPath, [join(root, 'scripts/nightly.js'), 'none'], { encoding: 'utf8' })
+  const parts = (/expected any of (.*)/.exec(stderr)?.[1] ?? '').split(', ').sort()
+  const jobParts = Object.values(nightly.jobs).flatMap(({ strategy }) => strategy?.matrix.part ?? [])
+  t.same(jobParts.flatMap(words => words.split(' ')).sort(), parts)
+  const named = /^PART is (.*)\.$/m.exec(text('CONTRIBUTING.md'))?.[1] ?? ''
+  t.same([...named.matchAll(/`(\w+)`/g)].map(([, part]) => part).sort(), parts)
 })
 
 t.test('every check runs on each supported Node version, the oldest included', async t => {
