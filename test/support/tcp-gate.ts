@@ -63,6 +63,7 @@ export class TcpGate {
 
   /** Accepts connections. */
   async open (): Promise<void> {
+    if (this.#server !== undefined) return
     this.#server = createServer(client => {
       this.#take(client)
     }).listen(this.#port, '127.0.0.1')

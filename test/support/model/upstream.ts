@@ -1,7 +1,5 @@
-import { once } from 'node:events'
-import { connect, createServer, type Server, type Socket } from 'node:net'
 import { type Fault, type Sandbox, startSandbox } from '#sandbox'
-import { freePort } from '../free-port.js'
+import { TcpGate } from '../tcp-gate.js'
 import { type Chain, type Era, type LedgerForms, type LedgerMoment } from './chain.js'
 
 /** Condition of an upstream: `unhealthy` responds, but wrongly. */
@@ -38,13 +36,13 @@ export class FaultyUpstream {
 
   static async start (name: string, { current }: Chain, forms: LedgerForms, release: string): Promise<FaultyUpstream> {
     const sandbox = await startSandboxOn(current, forms, release)
-    const gate = new TcpGate(await freePort(), portOf(sandbox))
+    const gate = new TcpGate(sandbox.url)
     await gate.open()
     return new FaultyUpstream(name, current, forms, sandbox, gate)
   }
 
   get url (): string {
-    return `http://127.0.0.1:${this.#gate.port}`
+    return this.#gate.url
   }
 
   /** Present state. */
@@ -132,7 +130,7 @@ export class FaultyUpstream {
     await this.#sandbox.close()
     this.#sandbox = sandbox
     this.#era = era
-    this.#gate.setTarget(portOf(sandbox))
+    this.#gate.setTarget(sandbox.url)
     await this.recover()
   }
 
@@ -171,114 +169,4 @@ async function startSandboxOn (
   const sandbox = await startSandbox(Object.assign(options, { startUsec }))
   Object.assign(sandbox.ledger, forms)
   return sandbox
-}
-
-const portOf = ({ url }: Sandbox): number => Number(new URL(url).port)
-
-interface Pair {
-  readonly client: Socket
-  readonly upstream: Socket
-}
-
-/** A proxy before an upstream at a fixed address: it can reject connections, or accept them and stay silent. */
-class TcpGate {
-  readonly port: number
-  readonly #sockets = new Set<Socket>()
-  readonly #pending = new Set<Socket>()
-  #target: number
-  #server: Server | undefined
-  #isFrozen = false
-
-  constructor (port: number, target: number) {
-    this.port = port
-    this.#target = target
-  }
-
-  /** Accepts connections. */
-  async open (): Promise<void> {
-    if (this.#server !== undefined) return
-    const server = createServer(client => {
-      this.#take(client)
-    })
-    server.listen(this.port, '127.0.0.1')
-    await once(server, 'listening')
-    this.#server = server
-  }
-
-  /** Closes every connection and rejects new ones. */
-  async close (): Promise<void> {
-    const server = this.#server
-    this.#server = undefined
-    this.thaw()
-    this.dropConnections()
-    if (server !== undefined) {
-      await new Promise(resolve => {
-        server.close(resolve)
-      })
-    }
-    // A reset waits for unsent bytes, and a peer that is gone takes none: the test's process would not end.
-    for (const socket of this.#sockets) socket.destroy()
-  }
-
-  /** Accepts bytes and forwards nothing, even in the middle of a response. */
-  freeze (): void {
-    this.#isFrozen = true
-    for (const socket of this.#sockets) socket.pause()
-  }
-
-  /** Resumes. */
-  thaw (): void {
-    this.#isFrozen = false
-    for (const socket of this.#sockets) socket.resume()
-    for (const client of this.#pending) this.#join(client)
-    this.#pending.clear()
-  }
-
-  /** Closes every connection, as a restarting node does. */
-  dropConnections (): void {
-    for (const socket of this.#sockets) socket.resetAndDestroy()
-  }
-
-  /** Leads to another node from the next connection on. */
-  setTarget (target: number): void {
-    this.#target = target
-  }
-
-  #take (client: Socket): void {
-    this.#withhold(client)
-    if (!this.#isFrozen) return this.#join(client)
-    client.pause()
-    this.#pending.add(client)
-  }
-
-  #join (client: Socket): void {
-    if (client.destroyed) return
-    const upstream = connect(this.#target, '127.0.0.1')
-    this.#withhold(upstream)
-    this.#tie({ client, upstream })
-  }
-
-  #tie ({ client, upstream }: Pair): void {
-    for (const [from, to] of [[client, upstream], [upstream, client]] as const) {
-      from.on('data', (bytes: Buffer) => {
-        to.write(bytes)
-      })
-      from.on('end', () => {
-        to.end()
-      })
-      from.on('close', () => {
-        to.destroy()
-      })
-    }
-  }
-
-  #withhold (socket: Socket): void {
-    this.#sockets.add(socket)
-    socket.setNoDelay(true)
-    socket.on('error', () => {})
-    socket.on('close', () => {
-      this.#sockets.delete(socket)
-      this.#pending.delete(socket)
-    })
-  }
 }
