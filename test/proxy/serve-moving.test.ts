@@ -92,7 +92,8 @@ for (const [target, endpoint, forMs] of microCached) {
     const next = sandbox.faults.hold(endpoint)
     hold.release()
     t.match(await first, { name: 'forwarded' })
-    await next.arrived
+    await Promise.race([next.arrived, ...pending])
+    t.equal(next.arrivedCount, 1)
     pending.push(...Array.from({ length: 200 }, async () => await get(target)))
     t.equal(next.arrivedCount, 1)
     next.release()
