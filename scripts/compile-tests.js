@@ -35,6 +35,13 @@ export async function compileTests () {
   write(at(stamp), wanted)
 }
 
+/** Compiles one changed file of `src` for the program and the tests; returns the error, if any. */
+export async function compileChanged (file) {
+  const fault = await emit('src', 'dist', [file])
+  if (fault === undefined) place(file)
+  return fault
+}
+
 // Replaces `import.meta` with the location of the source, so that traces, coverage and relative paths refer to it.
 function place (file) {
   const { href: url } = pathToFileURL(at(file))

@@ -45,8 +45,7 @@ export async function recompile () {
 }
 
 /** Writes the JavaScript of a folder's TypeScript, with source maps; returns the error, if any. */
-export async function emit (folder, output) {
-  const files = filesIn(folder).filter(name => name.endsWith('.ts'))
+export async function emit (folder, output, files = filesIn(folder).filter(name => name.endsWith('.ts'))) {
   const { code, output: printed } = await run(tsc(...options, '--rootDir', folder, '--outDir', output, ...files))
   if (code !== 0) return `the build failed:\n${printed}`
 }

@@ -28,6 +28,8 @@ if (process.argv[1] === import.meta.filename) {
   const copy = copyTree()
   let missed = 0
   try {
+    const { compileTests } = await scriptOf(copy, 'compile-tests')
+    throwIfAny(await compileTests())
     for (const promise of chosen) {
       const noticed = await whatNotices(copy, promise)
       if (noticed === undefined) missed++
@@ -55,12 +57,12 @@ async function whatNotices (copy, promise) {
   const file = join(copy, promise.in)
   const source = readFileSync(file, 'utf8')
   // Scripts of the copy compile and run its files.
-  const { compileTests } = await scriptOf(copy, 'compile-tests')
+  const { compileChanged } = await scriptOf(copy, 'compile-tests')
   const { runTap } = await scriptOf(copy, 'tap')
   const { oneByOne } = await scriptOf(copy, 'slots')
   writeFileSync(file, broken(source, promise))
   try {
-    giveUpOn(await compileTests())
+    throwIfAny(await compileChanged(promise.in))
     for (const test of promise.caughtBy) {
       // Ends at the first failure, since what is broken may make other tests wait for ever. Parallel tests print no
       // assertion then, so they run again to their end.
@@ -74,6 +76,7 @@ async function whatNotices (copy, promise) {
     }
   } finally {
     writeFileSync(file, source)
+    throwIfAny(await compileChanged(promise.in))
   }
 }
 
@@ -81,6 +84,11 @@ async function whatNotices (copy, promise) {
 function assertionOf ({ path, details }) {
   const [, file, line] = /fileName: (\S+)\n +lineNumber: (\d+)/.exec(details.join('\n')) ?? []
   return file === undefined ? undefined : `${path.at(-1).slice(0, 100)} (${file}:${line})`
+}
+
+// Throws, so that the copy is removed.
+function throwIfAny (fault) {
+  if (fault !== undefined) throw new Error(fault)
 }
 
 async function scriptOf (copy, name) {
