@@ -9,7 +9,7 @@ import { makeReady } from './ready.js'
 import { singly } from './suites.js'
 
 // Bounds a file that what is broken makes wait for ever.
-const timeoutSeconds = 120
+const timeoutSeconds = 240
 
 /** Reads the promises: each has a way to break it, and the test files that must notice. */
 export const promises = () => parse(textOf('test/promises.yaml'))

@@ -55,7 +55,7 @@ async function snapshotOf ({ client }: RedisProcess): Promise<() => Promise<void
   const values = await Promise.all(keys.map(async key => await client.dumpBuffer(key)))
   return async () => {
     await client.flushall()
-    for (const [at, key] of keys.entries()) await client.restore(key, 0, values[at] ?? Buffer.alloc(0))
+    for (const [at, key] of keys.entries()) await client.restore(key, 0, values[at] ?? Buffer.alloc(0), 'REPLACE')
   }
 }
 

@@ -20,7 +20,8 @@ function clientOf (t: Test, { url }: TestVarve, localAddress?: string) {
   const get = async (target: string): Promise<void> => {
     client.text = ''
     client.socket.write(wire(target))
-    await until(() => client.text.endsWith('[]'), 'a response comes')
+    await until(() => client.text.endsWith('[]') || client.socket.destroyed, 'a response comes')
+    t.match(client.text, /\[\]$/, target)
   }
   return Object.assign(client, { get })
 }

@@ -62,6 +62,7 @@ async function serveAll (slots: RequestSlot[], firstSlot: RequestSlot | undefine
 t.test('slots go to clients round-robin; probes go first, but never twice in a row', async t => {
   const limiter = limiterOf(t)
   const firstSlot = limiter.tryAcquire(false)
+  t.equal(limiter.tryAcquire(false), undefined, 'the only slot is taken')
   const { enqueue, slots, events } = line(limiter)
   for (const name of ['a1', 'a2', 'a3', 'a4', 'b1', 'b2', 'c1']) enqueue(name)
   for (const name of ['own1', 'own2', 'own3']) enqueue(name, { isProbe: true })
