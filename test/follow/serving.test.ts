@@ -254,6 +254,27 @@ t.test('a reset of the chain ends the followed head and all that was known from 
   await until(async () => (await varve.metric('varve_chain_resets_total') ?? 0) >= 1, 'the reset is counted')
 })
 
+t.test('what was read of a chain before a reset proves nothing on the chain after it', async t => {
+  const { sandbox, varve } = await following(t)
+  sandbox.ledger.grow()
+  await caughtUp(sandbox, varve)
+  const { version, blockHeight } = sandbox.ledger.head
+  let at = sandbox.ledger.block(blockHeight).firstVersion + 1n
+  // Ends just below the old head, within versions that the newest block of the old chain has.
+  sandbox.reset({ blocks: 1103 })
+  // Without the tail only the reset shows that what was read is of another chain.
+  sandbox.faults.add({ kind: 'hang', match: 'transactions' })
+  await until(async () => {
+    await varve.get('/v1')
+    return await varve.metric('varve_chain_resets_total') === 1
+  }, 'the reset is noticed')
+  while (sandbox.ledger.blockOf(at).firstVersion !== at) at++
+  t.ok(sandbox.ledger.head.version < version)
+  await varve.get(`${clock}?ledger_version=${at}`)
+  const earlier = `${clock}?ledger_version=${at - 1n}`
+  t.equal((await varve.get(earlier)).body, await (await fetch(`${sandbox.url}${earlier}`)).text())
+})
+
 t.test('upstreams that lag behind the followed head serve a latest read as without following', async t => {
   const { sandbox, varve } = await following(t, { follow: { maxAgeMs: 60_000 } })
   const lag = sandbox.faults.add({ kind: 'lag', blocks: 2, match: 'account_resource' })
