@@ -14,7 +14,8 @@ const others = [
   'versioned state, table item, view, block by version, block by height, transaction by version, transaction by hash',
   'transaction list, event page, moving read, unknown route, write, memory, disk, Redis, body, head, connections',
   'client rate, bytes in flight, slots, queue, pipelining, JSON depth, dead upstream, 503, slow upstream',
-  'truncated response, wrong chain, reset, Redis down, wrong reload, security, replicas, operators'
+  'truncated response, wrong chain, false position, reset, Redis down, wrong reload, overload, security, client key',
+  'account, purge, audit, streams, log, replicas, operators'
 ].flatMap(names => names.split(', '))
 
 const root = join(import.meta.dirname, '..')

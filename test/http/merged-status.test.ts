@@ -36,10 +36,11 @@ t.test('varve is ready if one worker is; each degradation and missing workers ar
     headAgeMs: 701
   })
   t.match(mergeReadiness([worker(1, 9), worker(2, 9)], 2, false, recent), { headAgeMs: 702 }, 'that of the oldest')
-  t.same(mergeReadiness([worker(1, 9, ['n is slow']), worker(2, undefined, ['n is slow'])], 3, false, recent), {
+  const starting = worker(2, undefined, ['n is slow', 'Redis is down'])
+  t.same(mergeReadiness([worker(1, 9, ['n is slow']), starting], 3, false, recent), {
     ready: true,
     level: 'amber',
-    degraded: ['1 of 3 workers is ready', 'n is slow'],
+    degraded: ['1 of 3 workers is ready', 'n is slow', 'Redis is down'],
     headAgeMs: 701
   })
   const lagging = [worker(1, 9, ['n-1 lags by 69 s of ledger time']), worker(2, 9, ['n-1 lags by 70 s of ledger time'])]

@@ -61,6 +61,11 @@ t.test('an upstream that lags beyond maxLagSeconds is amber; one alone never lag
   t.match(await readiness(await varveAtTimes(t, [10])), { body: { level: 'green' } })
 })
 
+t.test('a tier that is down is amber, and /readyz names it', async t => {
+  const { varve } = await varveAtSandbox(t, {}, { cache: { redis: { url: 'redis://127.0.0.1:1' } } })
+  t.match(await readiness(varve), { status: 200, body: { level: 'amber', degraded: [/^Redis unreachable/] } })
+})
+
 t.test('upstreams all behind the served head lag, also one alone; /readyz, metric and log say so', async t => {
   for (const names of [['n1'], ['n1', 'n2']]) {
     const seconds = names.map(() => 3000)

@@ -109,6 +109,15 @@ t.test('a request inside the bytes of another is never served as that other one'
   }
 })
 
+t.test('two requests that come together get two responses, however often they come', async t => {
+  const { varve } = await start(t, {}, target => JSON.stringify(target))
+  const both = get() + get(modules.replace('500', '600'))
+  for (let times = 0; times < 4; times++) {
+    const text = await runWireSession(varve.url, [{ send: get() }, { responses: 1 }, { send: both }, 'end'])
+    t.same([...text.matchAll(/version=(\d+)"/g)].map(found => found[1]), ['500', '500', '600'])
+  }
+})
+
 t.test('an open connection retains none of the requests that it has sent', async t => {
   setFlagsFromString('--expose-gc')
   const collect = runInNewContext('gc') as () => void
