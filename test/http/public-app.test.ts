@@ -203,17 +203,17 @@ t.test('a drain loses no request: it finishes, still answers new ones, then clos
   const agent = new Agent({ keepAlive: true, maxSockets: 4 })
   await Promise.all(Array.from({ length: 4 }, async () => await sendRequest(varve.url, '/v1/info', { agent })))
   const stopping = varve.stop({ drainMs: 1000 })
+  t.match(
+    await sendRequest(varve.adminUrl, '/readyz'),
+    { status: 503, body: /draining/ },
+    'it is no longer ready'
+  )
   // Uses four idle connections again while varve drains.
   const duringDrain = await Promise.all(
     Array.from({ length: 40 }, async () => await sendRequest(varve.url, '/v1/info', { agent }))
   )
   t.ok(duringDrain.every(({ status, headers }) => status === 200 && headers.connection === 'close'))
   t.match(await sendRequest(varve.url, '/-/healthz', { agent }), { status: 503, body: '{"status":"draining"}' })
-  t.match(
-    await sendRequest(varve.adminUrl, '/readyz'),
-    { status: 503, body: /draining/ },
-    'it is no longer ready'
-  )
   stub.release()
   t.match(await slow, { status: 200, body: '[]' })
   await stopping
