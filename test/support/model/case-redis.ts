@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { encodeWithChecksum } from '../../../src/cluster/checksummed-json.js'
+import { parseSpaces } from '../../../src/cluster/parse-replica-records.js'
 import { type RedisProcess } from '../redis-server.js'
 import { until } from '../until.js'
 
@@ -26,6 +27,15 @@ export class CaseRedis {
     const left = (await this.#signs()).length > varves ? await this.#signs() : []
     if (left.length > 0) await this.#redis.client.hdel(this.#replicas, ...left)
     await until(async () => (await this.#signs()).length === varves, `${varves} varves have found each other`)
+  }
+
+  /** Resolves when each varve knows blocks by which it can prove its chain. */
+  async untilProvable (): Promise<void> {
+    await until(async () => {
+      const [newest] = parseSpaces(await this.#redis.client.get(`${this.keyPrefix}:1:spaces ${chainId}`), chainId)
+      return newest !== undefined && newest.anchors.length > 0
+    }, 'the chain is recorded')
+    await this.untilSynced()
   }
 
   /** Resolves when each varve has read the others' state twice, so that it has seen their latest. */

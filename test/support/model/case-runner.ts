@@ -19,8 +19,8 @@ type Requests = Extract<FuzzStep, { requests: unknown }>
 
 // A chain with more blocks is recognised by anchors, which a varve reads two seconds after its start or a reset.
 const anchoredMs = 2500
-// A replica that has stopped counts for ten seconds after its last sign.
-const goneReplicaMs = 11_000
+// Varves that share a Redis count the release of one that has stopped for ten seconds.
+const forgottenMs = 11_000
 const leastHeight = 100
 const mostPerRequest = 8
 
@@ -38,6 +38,7 @@ export class CaseRunner {
   readonly #setting: FuzzSetting
   readonly #steps: FuzzStep[] = []
   #anchoredAt = performance.now() + anchoredMs
+  #forgottenAt = -Infinity
   #wasTroubled = false
 
   private constructor (
@@ -102,8 +103,9 @@ export class CaseRunner {
   /** Runs one step; resolves with the responses in order, throws if one is wrong. */
   async runStep (step: FuzzStep): Promise<readonly RawResponse[]> {
     this.#steps.push(step)
-    if ('requests' in step) return await this.#sendAll(this.#varveAt(step.to), step)
-    if ('purge' in step) await this.#purge(this.#varveAt(step.to), step.purge)
+    let responses: readonly RawResponse[] = []
+    if ('requests' in step) responses = await this.#sendAll(this.#varveAt(step.to), step)
+    else if ('purge' in step) await this.#purge(this.#varveAt(step.to), step.purge)
     else if ('settle' in step) await this.#settle()
     else if ('redis' in step) await this.#failRedis(step.redis)
     else if ('reload' in step) await this.#varveAt(step.to).reload()
@@ -114,12 +116,14 @@ export class CaseRunner {
         if (step.meanwhile !== undefined) await this.#change(step.meanwhile)
       })
       this.#anchoredAt = performance.now() + anchoredMs
-      if (this.#shared !== undefined) this.#judge.oldRenderingsUntil = performance.now() + goneReplicaMs
+      this.#forgottenAt = performance.now() + forgottenMs
       await this.#join()
       await this.#settle()
-    } else await this.#change(step)
-    if ('release' in step) await this.#settleRelease()
-    return []
+    } else if ('reset' in step && step.reset > 0) await this.#lengthen(step)
+    else await this.#change(step)
+    const change = 'meanwhile' in step ? step.meanwhile : step
+    if (change !== undefined && 'release' in change) await this.#settleRelease()
+    return responses
   }
 
   /** Throws if logs or metrics about the responses are wrong. */
@@ -220,6 +224,14 @@ export class CaseRunner {
     await this.#join()
   }
 
+  /** Begins a longer chain once varves can prove ours; ends when they may use again what they share. */
+  async #lengthen (step: WorldChange): Promise<void> {
+    await this.#join()
+    await this.#shared?.untilProvable()
+    await this.#change(step)
+    await this.#join()
+  }
+
   /** Ends all trouble where varves share a Redis, as they use it only once upstreams have proven their chain. */
   async #join (): Promise<void> {
     if (this.#shared === undefined) return
@@ -237,6 +249,7 @@ export class CaseRunner {
   async #killWorker (): Promise<void> {
     if (this.#setting.workers === 1) return
     this.#tally.note('fault: killed worker')
+    this.#wasTroubled = true
     // A worker that starts while all upstreams lag serves a lower head than the others.
     await this.#recoverAll()
     await this.#varveAt(0).killWorker()
@@ -245,6 +258,9 @@ export class CaseRunner {
 
   /** Ends when each varve knows the release, also of the other's upstreams; then all may have to be rendered again. */
   async #settleRelease (): Promise<void> {
+    if (this.#shared !== undefined) {
+      await until(() => performance.now() > this.#forgottenAt, 'a stopped varve is forgotten')
+    }
     await this.#join()
     await this.#settle()
     await this.#shared?.untilSynced()
@@ -290,7 +306,6 @@ export class CaseRunner {
       varve.observe(request, response, served)
     }
     this.#judgeUpstreamRequests(requests.length, this.#reads() - before)
-    if (meanwhile !== undefined && 'release' in meanwhile) await this.#settleRelease()
     if (varve.loggedError !== undefined) throw new Error(varve.loggedError)
     return gots.map(({ response }) => response)
   }

@@ -5,7 +5,7 @@ import { continued, drawRead, neighbouringRead, type ReadSource } from './draw-r
 import { defaultSetting, type FuzzSetting, type FuzzStep, type PurgedRead, type WorldChange } from './fuzz-case.js'
 import { mutated } from './mutate.js'
 import { type RawResponse } from './raw-connections.js'
-import { type ReadSpec } from './read-spec.js'
+import { blockRead, depositReads, type ReadSpec } from './read-spec.js'
 import { drawStyle, plainRequest, renderRequest } from './render-request.js'
 import { headerOf, type ModelRequest } from './request.js'
 import { type SeededRandom } from './seeded-random.js'
@@ -42,6 +42,7 @@ export class StepDraw {
   readonly #tags = new Map<string, string>()
   #previous: ModelRequest | undefined
   #last: Requests | undefined
+  #hasChanged = false
 
   constructor (chance: SeededRandom, chain: Chain, upstreams: readonly FaultyUpstream[], setting: FuzzSetting) {
     this.#chance = chance
@@ -54,6 +55,7 @@ export class StepDraw {
       const [account, limit] = [chance.pick(['cafe', '42', '1']), chance.integerBetween(1, 2)]
       this.#reads.push({ kind: 'modules', form: 'json', account, limit, cursor: undefined, version: undefined })
     }
+    if (setting.followMode === 'on') this.#reads.push(blockRead, chance.pick(depositReads))
   }
 
   /** Draws a step, mostly requests. */
@@ -64,10 +66,14 @@ export class StepDraw {
     const draw = chance.next()
     // Index of one of two varves.
     const to = chance.integerBelow(2)
-    if (draw < 0.22 && this.#last !== undefined) {
-      return { requests: this.#last.requests, to: 1 - (this.#last.to ?? 0) }
+    // Repeats requests after each change, which must confuse no cache, and at the other varve.
+    if (this.#last !== undefined && (this.#hasChanged || draw < 0.22)) {
+      const { requests, to = 0 } = this.#last
+      const isAfterChange = this.#hasChanged
+      this.#hasChanged = false
+      return { requests, to: isAfterChange ? to : 1 - to }
     }
-    if (draw < 0.35) return this.#change()
+    if (draw < 0.35) return this.#change(this.#last !== undefined && this.#chain.eras.length === 1)
     if (draw < 0.38) return { purge: chance.happens(1 / 3) ? 'all' : this.#purged(), to }
     if (draw < 0.42) return this.#operation(to)
     if (draw < 0.48 && this.#setting.isTroubled) return { settle: true }
@@ -104,11 +110,15 @@ export class StepDraw {
     }
   }
 
-  #change (): WorldChange {
+  #change (isFirst = false): WorldChange {
     const chance = this.#chance
-    if (this.#setting.isTroubled && chance.happens(0.6)) return this.#trouble()
+    const { isTroubled, isShared } = this.#setting
+    this.#hasChanged = true
+    // Another, longer chain differs in its blocks alone from what varves share of ours.
+    if (isFirst && isTroubled && isShared) return { reset: chance.integerBetween(5, 40) }
+    if (isTroubled && chance.happens(0.6)) return this.#trouble()
     const draw = chance.next()
-    if (draw < 0.6) return { grow: chance.integerBetween(1, 4) }
+    if (draw < 0.6) return { grow: chance.pick([1, 1, 1, 3]) }
     if (draw < 0.8) return { prune: chance.integerBetween(1, 12), ...this.#oneOf() }
     // Prunes most of the history, so that cached versions are below the window.
     return draw < 0.86 ? { grow: 41 } : draw < 0.9 ? { prune: 150, ...this.#oneOf() } : { release: 'next' }

@@ -75,8 +75,6 @@ export class Judge {
   readonly #options: JudgeOptions
   readonly #statesSince: (time: number) => States
   readonly #etags = new Etags()
-  /** Until then a stopped replica still counts, with the release of its upstreams. */
-  oldRenderingsUntil = 0
 
   constructor (chain: Chain, options: JudgeOptions, statesSince: (time: number) => States) {
     this.#chain = chain
@@ -217,7 +215,7 @@ export class Judge {
     // An older release's rendering is right if no upstream could render again in time, and in what is kept for half a
     // second.
     const isOld = outcome === 'pruned hit' || arrivedAt - sentAt > freshRenderingMs ||
-      sentAt < this.oldRenderingsUntil || (isHit && read?.endpoint.name === 'index') ||
+      (isHit && read?.endpoint.name === 'index') ||
       (isTroubled && !known.some(each => each.every(isUp)))
     const releases = new Set((isOld ? this.#statesSince(0) : known).flat().map(({ release }) => release))
     return [...heights].flatMap(height =>

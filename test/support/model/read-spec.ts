@@ -127,8 +127,21 @@ export const states: ReadonlyArray<readonly [what: string, last?: string]> = [
   ['/module', 'game'],
   ['/module', 'Game'],
   ['/balance', '0x1::aptos_coin::AptosCoin'],
-  ['/balance', '0xa']
+  ['/balance', '0xa'],
+  ['/resource', '0x1::coin::CoinStore<0x1::aptos_coin::AptosCoin>']
 ]
+
+const latest = (account: string, of: number): ReadSpec => ({
+  kind: 'state',
+  form: 'json',
+  account,
+  of,
+  version: undefined
+})
+
+/** A latest read that each block changes, and others that some blocks change. */
+export const blockRead = latest('1', 3)
+export const depositReads = [latest('cafe', 9), latest('cafe', 11)] as const
 
 /** View calls: members of their bodies. */
 export const views: ReadonlyArray<readonly [function_: string, types: readonly string[], args: readonly string[]]> = [

@@ -167,4 +167,4 @@ export function startsListing (sent: ModelRequest): boolean {
 }
 
 const isListing = ({ target, method }: ModelRequest): boolean =>
-  matchEndpoint(target, method)?.endpoint.name === 'account_modules'
+  ['account_modules', 'account_resources'].includes(matchEndpoint(target, method)?.endpoint.name ?? '')
