@@ -15,7 +15,8 @@ const others = [
   'transaction list, event page, moving read, unknown route, write, memory, disk, Redis, body, head, connections',
   'client rate, bytes in flight, slots, queue, pipelining, JSON depth, dead upstream, 503, slow upstream',
   'truncated response, wrong chain, false position, reset, Redis down, wrong reload, overload, security, client key',
-  'account, purge, audit, hanging disk, slow client, streams, waits, log, DNS, replicas, operators'
+  'account, purge, audit, hanging disk, slow client, streams, waits, log, DNS, upstream requests',
+  'changes of chain, replicas, operators'
 ].flatMap(names => names.split(', '))
 
 const root = join(import.meta.dirname, '..')

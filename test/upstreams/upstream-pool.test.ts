@@ -78,6 +78,12 @@ async function startPool (t: Test, upstreams: readonly Scripted[], change: Confi
   }
 }
 
+t.test('a read costs eight upstream requests at most, however many upstreams fail', async t => {
+  const pool = await startPool(t, Array.from({ length: 12 }, () => ({ read: respondStatus(503) })))
+  t.match(await pool.get(), /^503/)
+  t.equal(pool.takeRequestCounts().reduce((sum, count) => sum + count, 0), 8)
+})
+
 t.test('a slow read is hedged once with another upstream, and the first good response is used', async t => {
   const cases: Array<[why: string, reads: Script[], body: string, requests: number[], hedges: object]> = [
     ['the first hangs', [hang, second], '200 ["second"]', [1, 1], { won: 1 }],
