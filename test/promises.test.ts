@@ -13,7 +13,7 @@ interface Breakable {
 const others = [
   'versioned state, table item, view, block by version, block by height, transaction by version, transaction by hash',
   'transaction list, event page, moving read, unknown route, write, memory, disk, Redis, body, head, connections',
-  'client rate, bytes in flight, slots, queue, pipelining, JSON depth, dead upstream, 503, slow upstream',
+  'client rate, bytes in flight, slots, queue, pipelining, JSON depth, dead upstream, 429, 503, slow upstream',
   'truncated response, wrong chain, false position, reset, Redis down, wrong reload, overload, security, client key',
   'account, purge, audit, hanging disk, slow client, streams, waits, log, DNS, upstream requests',
   'changes of chain, replicas, operators'
