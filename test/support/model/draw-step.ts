@@ -7,7 +7,7 @@ import { mutated } from './mutate.js'
 import { type RawResponse } from './raw-connections.js'
 import { blockRead, depositReads, type ReadSpec } from './read-spec.js'
 import { drawStyle, plainRequest, renderRequest } from './render-request.js'
-import { headerOf, type ModelRequest } from './request.js'
+import { headerOf, type ModelRequest, parsedReadOf } from './request.js'
 import { type SeededRandom } from './seeded-random.js'
 import { type FaultyUpstream } from './upstream.js'
 
@@ -73,7 +73,7 @@ export class StepDraw {
       this.#hasChanged = false
       return { requests, to: isAfterChange ? to : 1 - to }
     }
-    if (draw < 0.35) return this.#change(this.#last !== undefined && this.#chain.eras.length === 1)
+    if (draw < 0.35) return this.#change(this.#chain.eras.length === 1 && this.#last?.requests.some(isHistory) === true)
     if (draw < 0.38) return { purge: chance.happens(1 / 3) ? 'all' : this.#purged(), to }
     if (draw < 0.42) return this.#operation(to)
     if (draw < 0.48 && this.#setting.isTroubled) return { settle: true }
@@ -216,6 +216,8 @@ export class StepDraw {
       : { ...sent, headers: [...sent.headers, [name, value]] }
   }
 }
+
+const isHistory = (sent: ModelRequest): boolean => parsedReadOf(sent)?.requestedVersion !== undefined
 
 /** Draws options of upstreams, half of them the defaults; those of varve take turns, so that short runs have all. */
 export function drawSetting (chance: SeededRandom, seed: number): FuzzSetting {

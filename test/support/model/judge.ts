@@ -212,10 +212,9 @@ export class Judge {
     const oldests = new Set(
       isHit ? [0, ...read?.endpoint.name === 'index' ? this.#oldestsOf(index) : []] : states.map(({ oldest }) => oldest)
     )
-    // An older release's rendering is right if no upstream could render again in time, and in what is kept for half a
-    // second.
-    const isOld = outcome === 'pruned hit' || arrivedAt - sentAt > freshRenderingMs ||
-      (isHit && read?.endpoint.name === 'index') ||
+    // An older release's rendering is right if no upstream could render again in time, or the index is micro-cached.
+    const isOld = outcome === 'pruned hit' || (isHit && read?.endpoint.name === 'index') ||
+      arrivedAt - sentAt > freshRenderingMs ||
       (isTroubled && !known.some(each => each.every(isUp)))
     const releases = new Set((isOld ? this.#statesSince(0) : known).flat().map(({ release }) => release))
     return [...heights].flatMap(height =>
