@@ -40,9 +40,9 @@ export class ConnectionPool {
   readonly #headers: Readonly<Record<string, string>>
   readonly #dnsMonitor: DnsMonitor
   readonly #tls: buildConnector.BuildOptions
+  // Those that may have requests in flight, of this dispatcher and of former ones.
+  readonly #pools = new Set<Pool>()
   #dispatcher: Dispatcher
-  // Ends once its requests in flight have.
-  #left: Dispatcher | undefined
   #closed: Promise<unknown> | undefined
 
   constructor (options: UpstreamConnectionOptions) {
@@ -59,9 +59,10 @@ export class ConnectionPool {
       hostname,
       // Connects again for new requests; those in flight end where they are.
       onMoved: () => {
-        this.#left = this.#dispatcher
-        this.#left.close().catch(() => {})
+        this.#dispatcher.close().catch(() => {})
         this.#dispatcher = this.#open()
+        // The new address may be of a node on another chain.
+        options.onConnectionLost?.()
       }
     })
     this.#dispatcher = this.#open()
@@ -102,6 +103,8 @@ export class ConnectionPool {
     pool.on('disconnect', (_origin, _targets, error) => {
       if (!isOwnAbort(error)) onConnectionLost?.()
     })
+    for (const former of this.#pools) if (former.destroyed) this.#pools.delete(former)
+    this.#pools.add(pool)
     return pool
   }
 
@@ -148,7 +151,9 @@ export class ConnectionPool {
   /** Closes every connection; pending requests fail. */
   async close (): Promise<void> {
     this.#dnsMonitor.close()
-    this.#closed ??= Promise.all([this.#dispatcher.destroy(), this.#left?.destroy()])
+    this.#closed ??= Promise.all([this.#dispatcher, ...this.#pools].map(async each => {
+      await each.destroy()
+    }))
     await this.#closed
   }
 }

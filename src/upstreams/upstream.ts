@@ -304,13 +304,15 @@ export class Upstream {
     if (this.#lastRead === undefined || this.#isRetrying) return
     this.#isRetrying = true
     const request = { ...this.#lastRead, isProbe: true, client: undefined }
-    const { response } = await this.fetch(
-      request,
-      ({ stamped }) => stamped === undefined ? 'impossible' : undefined,
-      pollTimeoutMs(this.client.timeoutMs)
-    )
-    response?.rest?.destroy()
-    this.#isRetrying = false
+    const timeoutMs = pollTimeoutMs(this.client.timeoutMs)
+    try {
+      // A failure adds nothing to what opened the circuit.
+      const response = await this.#use(this.client.fetch(request, timeoutMs), timeoutMs, 'read')
+      response.rest?.destroy()
+      if (response.stamped !== undefined && !reportsUpstreamFault(response)) this.health.recordSuccess()
+    } finally {
+      this.#isRetrying = false
+    }
   }
 
   /**
