@@ -24,7 +24,7 @@ const maxShownChars = 500
 const differenceRate = { lines: 10, perMs: 1000 }
 
 /**
- * Logs audit differences and invalidates the entries: wrong data on every replica, a changed rendering only here
+ * Logs audit differences and invalidates what was served: wrong data on every replica, a changed rendering only here
  * and in lower tiers.
  */
 export function auditDifferenceListener (options: AuditInvalidatorOptions): (difference: AuditDifference) => void {
@@ -34,7 +34,7 @@ export function auditDifferenceListener (options: AuditInvalidatorOptions): (dif
     const { result, reads } = difference
     const suppressed = mayLog()
     if (suppressed !== undefined) logDifference(suppressed === 0 ? log : log.child({ suppressed }), difference)
-    for (const read of reads) {
+    for (const read of difference.isObserved ? [] : reads) {
       invalidate(options, difference, read).then(() => {
         // Purges other processes last, or they could read the wrong entry from a lower tier again.
         if (result === 'different') purged.publish(encodePurgeRequest(read))
@@ -70,7 +70,7 @@ async function invalidate (
 
 function logDifference (
   log: Logger,
-  { result, reads: [read], part, cause, upstream, cached, fetched }: AuditDifference
+  { result, isObserved, reads: [read], part, cause, upstream, cached, fetched }: AuditDifference
 ): void {
   const fields = {
     ...(read !== undefined && describeRead(read)),
@@ -80,10 +80,13 @@ function logDifference (
     cached: digestOf(cached),
     fetched: digestOf(fetched)
   }
-  if (result === 'different') log.error(fields, 'cached response differs from the upstream: invalidated everywhere')
-  else {
-    log.warn(fields, 'cached response differs in rendering: invalidated here and in lower tiers')
-  }
+  const message = isObserved
+    ? 'following would have served another response'
+    : result === 'different'
+    ? 'cached response differs from the upstream: invalidated everywhere'
+    : 'cached response differs in rendering: invalidated here and in lower tiers'
+  if (result === 'different') log.error(fields, message)
+  else log.warn(fields, message)
 }
 
 function describeRead (read: Read): object {

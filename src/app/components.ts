@@ -122,7 +122,7 @@ export function buildComponents (
     tracker,
     new WaiterPolls(() => {
       headPollers.pollForWaiters()
-      following.parts.follower?.catchUp()
+      following.follower?.catchUp()
     }, now)
   )
   const cordons = new Set(hooks.cordoned)
@@ -197,7 +197,7 @@ export function buildComponents (
     lowerTierCoalescer: new Coalescer(() => true),
     latestCoalescer: new FreshCoalescer(isShareable),
     upstreamPool,
-    ...following.parts,
+    follower: following.follower,
     inFlight,
     releases,
     resolveChain: async () => {

@@ -8,10 +8,8 @@ import { TailDemandSender } from '../follow/tail-demand-sender.js'
 import { Follower, type FollowState } from '../follow/follower.js'
 import { TailLoop, type TailSubscriber } from '../follow/tail-loop.js'
 import { TailReader } from '../follow/tail-reader.js'
-import { buildFollowComparer } from './build-follow-comparer.js'
 import { type FollowStatus } from '../http/status-conditions.js'
 import { type FollowMetrics, type Metrics } from '../metrics/metrics.js'
-import { type ProxyContext } from '../proxy/proxy-context.js'
 import { type HeadPollers } from '../upstreams/head-pollers.js'
 import { type UpstreamPool } from '../upstreams/upstream-pool.js'
 
@@ -35,15 +33,11 @@ export interface FollowingOptions {
   readonly memory: Pick<MemoryTier, 'invalidateFollowed'>
 }
 
-type FollowedParts = Pick<ProxyContext, 'follower' | 'followComparer'>
-
-const nothingFollows: FollowedParts = { follower: undefined, followComparer: undefined }
-
 /** Follows the ledger by the configuration: builds the follower, and what reads the tail. */
 export class Following {
   readonly #options: FollowingOptions
   #settings: Config['follow'] | undefined
-  #parts: FollowedParts = nothingFollows
+  #follower: Follower | undefined
   #loop: TailLoop | undefined
   #isUnverifiable = false
 
@@ -54,25 +48,23 @@ export class Following {
 
   /** Applies a configuration; following that has stopped begins again. */
   apply ({ follow: settings }: Config): void {
-    const { follower } = this.#parts
-    if (follower?.state !== 'stopped' && JSON.stringify(settings) === JSON.stringify(this.#settings)) return
+    if (this.#follower?.state !== 'stopped' && JSON.stringify(settings) === JSON.stringify(this.#settings)) return
     this.close()
     this.#settings = settings
     this.#isUnverifiable = false
-    this.#parts = settings.mode === 'off' ? nothingFollows : this.#build(settings)
+    this.#follower = settings.mode === 'off' ? undefined : this.#build(settings)
   }
 
-  /** Follower and comparer of the present configuration. */
-  get parts (): FollowedParts {
-    return this.#parts
+  /** Follower of the present configuration. */
+  get follower (): Follower | undefined {
+    return this.#follower
   }
 
   /** Reads the tail for all processes from now on. */
   lead (): void {
-    const { follower } = this.#parts
-    if (follower === undefined || this.#settings === undefined || this.#loop !== undefined) return
-    this.#loop = this.#tailOf(follower, this.#settings)
-    follower.setDemandSink(this.#loop)
+    if (this.#follower === undefined || this.#settings === undefined || this.#loop !== undefined) return
+    this.#loop = this.#tailOf(this.#follower, this.#settings, this.#counters)
+    this.#follower.setDemandSink(this.#loop)
     this.#loop.recordRead()
   }
 
@@ -85,7 +77,7 @@ export class Following {
 
   /** Takes what the process that reads the tail has published. */
   onEvent (event: FollowEvent): void {
-    const { follower } = this.#parts
+    const follower = this.#follower
     switch (event.kind) {
       case 'update': {
         const { update } = event
@@ -104,13 +96,13 @@ export class Following {
 
   /** Forgets the chain, whose versions say nothing about the next one. */
   reset (): void {
-    if (this.#loop === undefined) this.#parts.follower?.clear()
+    if (this.#loop === undefined) this.#follower?.clear()
     else this.#loop.reset()
   }
 
   /** Problems for `/readyz` and the status page, as readable sentences. */
   get warnings (): string[] {
-    const { follower } = this.#parts
+    const follower = this.#follower
     const warnings = this.#isUnverifiable ? ['following: pages of transactions cannot be checked in BCS'] : []
     switch (follower?.state) {
       case 'interrupted':
@@ -129,7 +121,7 @@ export class Following {
 
   /** State for /status.json; undefined where nothing follows. */
   get status (): FollowStatus | undefined {
-    const { follower } = this.#parts
+    const follower = this.#follower
     return follower && this.#settings && {
       mode: this.#settings.mode,
       state: follower.state,
@@ -141,7 +133,7 @@ export class Following {
 
   get #counters (): FollowMetrics {
     return this.#options.metrics.following({
-      headVersion: () => this.#parts.follower?.head?.version,
+      headVersion: () => this.#follower?.head?.version,
       lagSeconds: () => this.#lagSeconds
     })
   }
@@ -149,20 +141,21 @@ export class Following {
   /** Ledger time from the followed head to the newest known one. */
   get #lagSeconds (): number | undefined {
     const newest = this.#options.tracker.newestHead?.timestampUsec
-    const followed = this.#parts.follower?.confirmed?.position.head.timestampUsec
+    const followed = this.#follower?.confirmed?.position.head.timestampUsec
     return newest === undefined || followed === undefined ? undefined : Math.max(0, Number(newest - followed) / 1e6)
   }
 
   close (): void {
     this.#loop?.close()
     this.#loop = undefined
-    this.#parts.follower?.release()
+    this.#follower?.release()
     this.#options.tracker.follow(undefined)
   }
 
-  #build (settings: Config['follow']): FollowedParts {
+  #build (settings: Config['follow']): Follower {
     const { tracker, now, channel, log, memory } = this.#options
     const { maxAgeMs, mode } = settings
+    const counters = this.#counters
     const follower = new Follower({
       now,
       maxAgeMs,
@@ -179,11 +172,8 @@ export class Following {
         channel?.publish({ kind: 'state', state, reason })
       }
     })
-    const followComparer = mode === 'observe'
-      ? buildFollowComparer(follower, this.#counters, this.#options)
-      : undefined
     if (channel === undefined) {
-      this.#loop = this.#tailOf(follower, settings)
+      this.#loop = this.#tailOf(follower, settings, counters)
       follower.setDemandSink(this.#loop)
     } else {
       follower.setDemandSink(
@@ -192,12 +182,11 @@ export class Following {
         }, now)
       )
     }
-    return { follower, followComparer }
+    return follower
   }
 
-  #tailOf (follower: Follower, { maxAgeMs, verify }: Config['follow']): TailLoop {
+  #tailOf (follower: Follower, { maxAgeMs, verify }: Config['follow'], counters: FollowMetrics): TailLoop {
     const { upstreamPool, headPollers, tracker, now, log } = this.#options
-    const counters = this.#counters
     const reader = new TailReader({
       fetch: async (request, version): Promise<UpstreamResponse | undefined> =>
         await upstreamPool.fetchAside(request, {

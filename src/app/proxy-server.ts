@@ -253,7 +253,7 @@ export async function buildProxyServer (
     // Cached responses have headers that were printed under the names of the first configuration.
     const proxyContext: ProxyContext = {
       ...proxy,
-      ...following.parts,
+      follower: following.follower,
       rejectIfOverloaded: () => {
         loadShedder.rejectIfOverloaded()
       },

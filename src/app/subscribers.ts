@@ -137,7 +137,7 @@ function subscribeToChain (
   })
   // A client has seen a version above the followed head, so latest reads wait for the tail.
   chain.servedHeadAdvanced.subscribe(() => {
-    const { follower } = following.parts
+    const { follower } = following
     const [served, followed] = [tracker.position?.head.version, follower?.head?.version]
     if (served !== undefined && followed !== undefined && served > followed) follower?.catchUp()
   })

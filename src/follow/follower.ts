@@ -1,6 +1,5 @@
 import { type ResponsePosition } from '../api/position.js'
 import { type StateDigest } from '../api/state-key.js'
-import { TypedEvent } from '../typed-event.js'
 import { withTimeout } from '../with-timeout.js'
 import { type FollowedHead, type KnownTransaction, LedgerKnowledge, type Validity } from './ledger-knowledge.js'
 
@@ -64,8 +63,6 @@ const maxWaitMs = 2000
  * at its head (law 12: unknown means changed).
  */
 export class Follower {
-  /** A version was read; the first one begins knowledge. */
-  readonly versionRead = new TypedEvent<{ readonly version: bigint, readonly isFirst: boolean }>()
   readonly #options: FollowerOptions
   readonly #knowledge: LedgerKnowledge
   readonly #waiting = new Set<() => void>()
@@ -104,9 +101,19 @@ export class Follower {
     return this.#knowledge.confirmed
   }
 
+  /** False if following only observes: nothing is served at its head. */
+  get isServing (): boolean {
+    return this.#options.isServing
+  }
+
   /** True if intervals may answer reads: following serves, and no check has found it wrong. */
   get isTrusted (): boolean {
-    return this.#options.isServing && this.#state !== 'stopped'
+    return this.isServing && this.#state !== 'stopped'
+  }
+
+  /** Head at which a follower that only observes would serve; undefined while it does not follow. */
+  get observedHead (): ResponsePosition | undefined {
+    return this.isServing || this.#state !== 'following' ? undefined : this.confirmed
   }
 
   /** Returns the head that may serve a latest read which arrived at a time; undefined if there is none. */
@@ -152,7 +159,7 @@ export class Follower {
 
   /** Returns the lowest version from which a response that was read at a version is known to be the same. */
   unchangedSince (readAt: bigint, dependencies: readonly StateDigest[]): bigint {
-    return this.#knowledge.unchangedSince(readAt, dependencies)
+    return this.isTrusted ? this.#knowledge.unchangedSince(readAt, dependencies) : readAt
   }
 
   /** Takes in what was read; a gap in updates loses knowledge (law 12: unknown means changed). */
@@ -164,13 +171,7 @@ export class Follower {
     if (begins || !follows) {
       if (last === undefined) return
       this.#knowledge.begin(last)
-      this.versionRead.publish({ version: last.version, isFirst: true })
-    } else {
-      for (const transaction of transactions) {
-        this.#knowledge.append(transaction)
-        this.versionRead.publish({ version: transaction.version, isFirst: false })
-      }
-    }
+    } else for (const transaction of transactions) this.#knowledge.append(transaction)
     if (stamped !== undefined && stamped.position.head.version === this.#knowledge.head?.version) {
       this.#knowledge.confirm(stamped)
       this.#sentAtMs = sentAtMs

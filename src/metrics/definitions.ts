@@ -2,14 +2,13 @@ import { versionWaitResults } from '../chain/version-waits.js'
 import { hedgeResults } from '../upstreams/hedger.js'
 import { failureReasons } from '../upstreams/upstream-failure.js'
 import { upstreamStates } from '../upstreams/upstream.js'
-import { auditResults } from '../proxy/audit-sampler.js'
+import { auditResults, observedResults } from '../proxy/audit-sampler.js'
 import { countedTierNames, tierNames, type TierName } from '../cache/tier.js'
 import { outcomeNames } from '../proxy/outcomes.js'
 import { endpointNames, endpoints, followedEndpointNames } from '../api/endpoints.js'
 import { notStoredReasons, possibleReasonsOf } from '../api/store-verdict.js'
 import { diskOperations } from '../cache/disk-files.js'
 import { redisOperations } from '../redis/operation-names.js'
-import { followComparisons } from '../follow/follow-comparer.js'
 import { tailResults } from '../follow/tail-reader.js'
 import { touchAllReasons } from '../follow/transaction-digest.js'
 import { verifyResults } from '../follow/verify-write-sets.js'
@@ -208,7 +207,7 @@ export const metricGroups = {
     ),
     varve_follow_observed_total: counter(
       'Latest responses compared with what following would have served, by result.',
-      { endpoint: followedEndpointNames, result: followComparisons }
+      { endpoint: followedEndpointNames, result: observedResults }
     ),
     varve_follow_verified_total: counter('Pages whose changes were checked in BCS against their hashes, by result.', {
       result: verifyResults

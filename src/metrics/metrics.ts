@@ -2,7 +2,6 @@ import { collectDefaultMetrics, Registry } from 'prom-client'
 import { type CacheTier, tierNames, type TierName } from '../cache/tier.js'
 import { type Tracker } from '../chain/tracker.js'
 import { type VersionWaitResult, type VersionWaits } from '../chain/version-waits.js'
-import { type FollowComparison } from '../follow/follow-comparer.js'
 import { type TailResult } from '../follow/tail-reader.js'
 import { type TouchAllReason } from '../follow/transaction-digest.js'
 import { type VerifyResult } from '../follow/verify-write-sets.js'
@@ -31,7 +30,7 @@ import { type HedgeResult } from '../upstreams/hedger.js'
 import { type InFlightBytes } from '../upstreams/in-flight-bytes.js'
 import { lagSecondsOf } from '../upstreams/ranking.js'
 import { type Upstream, upstreamStates } from '../upstreams/upstream.js'
-import { type AuditResult } from '../proxy/audit-sampler.js'
+import { type AuditResult, type ObservedResult } from '../proxy/audit-sampler.js'
 import { type LowestRecentRequest } from '../proxy/history-forecast.js'
 import { hitNames, outcomeNames, type OutcomeName } from '../proxy/outcomes.js'
 import { endpointNames, type EndpointName } from '../api/endpoints.js'
@@ -274,6 +273,9 @@ export class Metrics {
   readonly notStored = (endpoint: EndpointName, reason: NotStoredReason): void =>
     this.#counters.varve_not_stored_total.inc({ endpoint, reason })
 
+  readonly observed = (endpoint: EndpointName, result: ObservedResult): void =>
+    this.#following?.observed(endpoint, result)
+
   readonly connectionCut = (reason: ConnectionCutReason): void =>
     this.#counters.varve_connections_cut_total.inc({ reason })
 
@@ -352,7 +354,7 @@ function followMetricsOf (
     },
     readBytes: (bytes: number): void => counters.varve_follow_bytes_total.inc(bytes),
     touchedAll: (reason: TouchAllReason): void => counters.varve_follow_touched_all_total.inc({ reason }),
-    observed: (endpoint: EndpointName, result: FollowComparison): void => {
+    observed: (endpoint: EndpointName, result: ObservedResult): void => {
       if (result === 'different') onDifferent()
       counters.varve_follow_observed_total.inc({ endpoint, result })
     },

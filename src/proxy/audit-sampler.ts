@@ -8,9 +8,17 @@ export const auditResults = ['equal', 'different', 'rendering', 'unavailable'] a
 /** One result of the closed list. */
 export type AuditResult = typeof auditResults[number]
 
+/** Results of comparing a latest response with the one that following would have served. */
+export const observedResults = ['equal', 'different', 'unknown'] as const
+
+/** One result of the closed list. */
+export type ObservedResult = typeof observedResults[number]
+
 /** Difference between a cached body and a new upstream response. */
 export interface AuditDifference {
   readonly result: 'different' | 'rendering'
+  /** True if following would have served the cached body, and only observes. */
+  readonly isObserved: boolean
   /** Reads sent upstream and by the client; the two differ for latest reads. */
   readonly reads: readonly Read[]
   readonly space: Space

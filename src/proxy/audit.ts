@@ -5,9 +5,11 @@ import { type Coding } from '../api/accept-encoding.js'
 import { type Position } from '../api/position.js'
 import { differenceOf, type ResponseDifference } from '../api/response-difference.js'
 import { judge, impossibleReason } from '../api/store-verdict.js'
-import { atVersion, classOf, isRenderedByRelease, type Read } from '../api/read.js'
-import { type AuditResult } from './audit-sampler.js'
+import { atVersion, classOf, isRenderedByRelease, type Read, stateFamilyOf } from '../api/read.js'
+import { type Follower } from '../follow/follower.js'
+import { type AuditResult, type ObservedResult } from './audit-sampler.js'
 import { upstreamRequestOf } from './fetch.js'
+import { lookUpEntryAt } from './followed-reads.js'
 import { readCursorAndGas, readCursorAndGasHeaders } from './cursor-and-gas-headers.js'
 import { type ProxyContext } from './proxy-context.js'
 import { lookUpInMemory } from './look-up.js'
@@ -19,13 +21,13 @@ import { lowestVersionOf } from './pruned-reads.js'
  * the followed head is fetched at its version; a difference also stops following.
  */
 export function auditHit (context: ProxyContext, read: Read, entry: Entry, followedAt?: Position): void {
-  if (isDue(context, followedAt !== undefined)) startAudit(context, read, entry, followedAt)
+  if (isDue(context, followedAt !== undefined)) auditServed(context, read, entry, followedAt)
 }
 
 /** Audits a hit that was served from a memo, and looks its entry up first. */
 export function auditRepeatedHit (context: ProxyContext, pinned: PinnedRead, isFollowed = false): void {
   const cached = isDue(context, isFollowed) ? lookUpInMemory(context, pinned) : undefined
-  if (cached !== undefined) startAudit(context, pinned.read, cached.entry, cached.followedAt)
+  if (cached !== undefined) auditServed(context, pinned.read, cached.entry, cached.followedAt)
 }
 
 function isDue ({ auditSampler, settings }: ProxyContext, isFollowed: boolean): boolean {
@@ -34,19 +36,55 @@ function isDue ({ auditSampler, settings }: ProxyContext, isFollowed: boolean): 
     : auditSampler.shouldAudit(settings.auditShare)
 }
 
-function startAudit (context: ProxyContext, read: Read, entry: Entry, followedAt?: Position): void {
-  const fetchedRead = auditedReadOf(read, followedAt ?? entry.readAt)
+/**
+ * Compares a latest response with the entry that following would have served at its head; nothing of that is served.
+ * The value may have changed since the head, so an audit decides on a difference.
+ */
+export function observeLatest (
+  context: ProxyContext,
+  follower: Follower,
+  { read, readClass, space }: PinnedRead,
+  response: UpstreamResponse
+): void {
+  const family = stateFamilyOf(read, space)
+  const { stamped, status, rest } = response
+  if (readClass !== 'moving' || family === undefined || stamped === undefined || status !== 200 || rest !== undefined) {
+    return
+  }
+  const report = (result: ObservedResult): void => {
+    context.metrics.observed(read.endpoint.name, result)
+    if (result === 'equal') follower.recordSaved()
+  }
+  const head = follower.observedHead?.position
+  const at = head !== undefined && head.head.version < stamped.position.head.version ? head : stamped.position
+  const entry = head && lookUpEntryAt(context, follower, read, family, at.head.version)
+  if (entry === undefined) return report('unknown')
+  if (entry.etag === computeEtag(contentTypeOf(response), response.body)) return report('equal')
+  startAudit(context, { read, entry, isObserved: true }, at, result => {
+    report(result === 'rendering' || result === 'unavailable' ? 'unknown' : result)
+  })
+}
+
+function auditServed (context: ProxyContext, read: Read, entry: Entry, followedAt?: Position): void {
+  startAudit(context, { read, entry, isObserved: false }, followedAt ?? entry.readAt, result => {
+    context.metrics.audited(result)
+    if (result === 'different' && followedAt !== undefined) {
+      context.follower?.setState('stopped', `an audit found a wrong ${read.endpoint.name} at the followed head`)
+    }
+  })
+}
+
+function startAudit (
+  context: ProxyContext,
+  hit: Pick<AuditedHit, 'read' | 'entry' | 'isObserved'>,
+  readAt: Position | undefined,
+  report: (result: AuditResult) => void
+): void {
+  const fetchedRead = auditedReadOf(hit.read, readAt)
   if (fetchedRead === undefined) return
   const invalidationCount = context.invalidator.count
-  context.auditSampler.run(async () =>
-    await compareWithUpstream(context, { read, fetchedRead, entry, invalidationCount })
-  )
-    .then(result => {
-      context.metrics.audited(result)
-      if (result === 'different' && followedAt !== undefined) {
-        context.follower?.setState('stopped', `an audit found a wrong ${read.endpoint.name} at the followed head`)
-      }
-    }, () => context.metrics.audited('unavailable'))
+  context.auditSampler.run(async () => await compareWithUpstream(context, { ...hit, fetchedRead, invalidationCount }))
+    .then(report, () => report('unavailable'))
 }
 
 // Latest state is history at its stamped version; the index, node info and gas estimates cannot be fetched again.
@@ -61,10 +99,12 @@ interface AuditedHit {
   readonly fetchedRead: Read
   readonly entry: Entry
   readonly invalidationCount: number
+  /** True if following would have served the entry, and only observes. */
+  readonly isObserved: boolean
 }
 
 async function compareWithUpstream (context: ProxyContext, audited: AuditedHit, isRetry = false): Promise<AuditResult> {
-  const { fetchedRead: read, entry, invalidationCount } = audited
+  const { fetchedRead: read, entry, invalidationCount, isObserved } = audited
   const { space } = context.tracker
   const version = lowestVersionOf(read, entry)
   if (space === undefined || version === undefined) return 'unavailable'
@@ -99,10 +139,12 @@ async function compareWithUpstream (context: ProxyContext, audited: AuditedHit, 
     context.invalidator.hasInvalidated(entry, invalidationCount) ||
     (current !== undefined && current.body !== entry.body)
   ) return 'unavailable'
-  // Deletes the entry here first, since the purge of other tiers and replicas may fail.
-  context.memory.invalidate({ keys: [entry.key], intervals: [] })
+  // Deletes the entry here first, since the purge of other tiers and replicas may fail. An entry that only would have
+  // been served is right at its own version.
+  if (!isObserved) context.memory.invalidate({ keys: [entry.key], intervals: [] })
   context.auditSampler.onDifference({
     result,
+    isObserved,
     reads: [...new Set([read, audited.read])],
     space,
     part,

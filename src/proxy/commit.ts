@@ -115,7 +115,7 @@ function locationOf (
   }
   const key = response.status === 200 ? value : text
   const { follower } = context
-  const grown = follower?.isTrusted === true ? stateValidityOf(follower, pinned, response) : undefined
+  const grown = follower && stateValidityOf(follower, pinned, response)
   return { key, validity: undefined, dependencies, ...grown }
 }
 

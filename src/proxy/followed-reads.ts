@@ -1,8 +1,7 @@
-import { computeEtag, type Entry } from '../cache/entry.js'
+import { type Entry } from '../cache/entry.js'
 import { type ResponsePosition } from '../api/position.js'
-import { atVersion, isRenderedByRelease, keysOf, type Read, stateFamilyOf } from '../api/read.js'
-import { contentTypeOf, type UpstreamResponse } from '../api/upstream-response.js'
-import { type FollowComparer } from '../follow/follow-comparer.js'
+import { atVersion, keysOf, type Read, stateFamilyOf } from '../api/read.js'
+import { type UpstreamResponse } from '../api/upstream-response.js'
 import { type Follower } from '../follow/follower.js'
 import { type CachedEntry } from './outcomes.js'
 import { pinTo, type PinnedRead } from './pinned-read.js'
@@ -52,14 +51,15 @@ export function lookUpEntryAt (
   family: string | undefined,
   version: bigint
 ): Entry | undefined {
-  if (!follower.isTrusted || family === undefined || endpoint.dependsOn === undefined) return undefined
+  if (family === undefined || endpoint.dependsOn === undefined) return undefined
   const found = memory.findBefore(family, version)
   if (found === undefined || found.last >= version) return found?.entry
   const { dependencies } = found.entry
   if (dependencies === undefined || follower.validityAt(version, found.last, dependencies) !== 'unchanged') {
     return undefined
   }
-  memory.extend(found.entry, family, version)
+  // Observing proves no interval, because nothing would be served from it.
+  if (follower.isServing) memory.extend(found.entry, family, version)
   return found.entry
 }
 
@@ -81,27 +81,6 @@ export function stateValidityOf (
     },
     dependencies
   }
-}
-
-/** Compares a latest response with what following would have served. */
-export function observeLatest (
-  comparer: FollowComparer,
-  { read, readClass, space }: PinnedRead,
-  response: UpstreamResponse
-): void {
-  const { stamped, status, rest, body, release } = response
-  if (readClass !== 'moving' || status !== 200 || rest !== undefined) return
-  const [family, dependencies] = [stateFamilyOf(read, space), dependenciesOf(read)]
-  if (family === undefined || dependencies === undefined || stamped === undefined) return
-  comparer.record({
-    endpoint: read.endpoint.name,
-    family,
-    version: stamped.position.head.version,
-    etag: computeEtag(contentTypeOf(response), body),
-    release,
-    isRenderedByRelease: isRenderedByRelease(read),
-    dependencies
-  })
 }
 
 function dependenciesOf (read: Read): readonly bigint[] | undefined {

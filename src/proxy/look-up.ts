@@ -30,7 +30,7 @@ export function lookUpInMemory (context: ProxyContext, pinned: PinnedRead): Cach
   const { read, space } = pinned
   if (pinned.readClass !== 'moving') {
     const { ledgerVersion } = read
-    const entry = memory.get(selectorOf(pinned)) ?? (follower === undefined || ledgerVersion === undefined
+    const entry = memory.get(selectorOf(pinned)) ?? (follower?.isTrusted !== true || ledgerVersion === undefined
       ? undefined
       : lookUpEntryAt(context, follower, read, stateFamilyOf(read, space), ledgerVersion))
     return entry && servableEntry(context, pinned, 'memory', entry)

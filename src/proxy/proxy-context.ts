@@ -10,12 +10,11 @@ import { type InFlightBytes } from '../upstreams/in-flight-bytes.js'
 import { type UpstreamPool } from '../upstreams/upstream-pool.js'
 import { type EndpointName } from '../api/endpoints.js'
 import { type NotStoredReason } from '../api/store-verdict.js'
-import { type AuditSampler, type AuditResult } from './audit-sampler.js'
+import { type AuditSampler, type AuditResult, type ObservedResult } from './audit-sampler.js'
 import { type LastKnownEvents } from './last-known-events.js'
 import { type LocalInvalidator } from './local-invalidator.js'
 import { type CachedEntry, type Loaded } from './outcomes.js'
 import { type PrunedErrorBuilder } from '../api/pruned-error-builder.js'
-import { type FollowComparer } from '../follow/follow-comparer.js'
 import { type Follower } from '../follow/follower.js'
 
 /** Counters of the proxy, for metrics. */
@@ -26,6 +25,7 @@ export interface ProxyMetrics {
   /** Counts a request rejected because the budget for bytes is used up. */
   overBudget(): void
   audited(result: AuditResult): void
+  observed(endpoint: EndpointName, result: ObservedResult): void
   pruned(
     endpoint: EndpointName | 'other',
     by: 'cache' | 'local' | 'upstream',
@@ -79,8 +79,6 @@ export interface ProxyContext {
   readonly upstreamPool: UpstreamPool
   /** Head of the ledger that latest reads are served at; undefined where nothing follows the ledger. */
   readonly follower: Follower | undefined
-  /** Compares latest responses with what following would have served; undefined unless it only observes. */
-  readonly followComparer: FollowComparer | undefined
   readonly releases: Pick<UpstreamSoftwareReleases, 'isRetiredRelease'>
   /** Budget for bytes outside the cache. */
   readonly inFlight: InFlightBytes

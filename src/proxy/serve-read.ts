@@ -4,11 +4,11 @@ import { coalescingKeyOf, type Read } from '../api/read.js'
 import { type Coalesced } from '../cache/coalescer.js'
 import { type Follower } from '../follow/follower.js'
 import { withTimeout } from '../with-timeout.js'
-import { auditHit } from './audit.js'
+import { auditHit, observeLatest } from './audit.js'
 import { commitFetched } from './commit.js'
 import { learnLastEvent } from './event-history.js'
 import { discardBody, fetchJudged, isLaggingError } from './fetch.js'
-import { atFollowedHead, followedHeadFor, observeLatest } from './followed-reads.js'
+import { atFollowedHead, followedHeadFor } from './followed-reads.js'
 import { servableEntry, lookUp, lookUpBelowMemory, lookUpInMemory } from './look-up.js'
 import {
   type CachedEntry,
@@ -188,7 +188,7 @@ async function fetchAndCommit (context: ProxyContext, pinned: PinnedRead): Promi
   const start = { atMs: context.now(), invalidationCount: context.invalidator.count }
   const judged = await fetchJudged(context, pinned)
   learnLastEvent(context, pinned, judged.response)
-  if (context.followComparer !== undefined) observeLatest(context.followComparer, pinned, judged.response)
+  if (context.follower?.isServing === false) observeLatest(context, context.follower, pinned, judged.response)
   return { ...commitFetched(context, pinned, judged, start), textKey: pinned.keys.text }
 }
 

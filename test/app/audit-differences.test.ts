@@ -10,6 +10,7 @@ import { until } from '../support/until.js'
 
 const found: AuditDifference = {
   result: 'different',
+  isObserved: false,
   reads: [readOfTarget('/v1/blocks/by_version/5')],
   space: Space.begin(4),
   part: 'body',

@@ -3,6 +3,7 @@ import t from 'tap'
 import { Following, type FollowingOptions } from '../../src/app/following.js'
 import { Tracker } from '../../src/chain/tracker.js'
 import { configSchema } from '../../src/config/schema.js'
+import { Metrics } from '../../src/metrics/metrics.js'
 import { stampedAt, transactionAt } from '../support/tail.js'
 import { until } from '../support/until.js'
 import { varveAtSandbox } from '../support/varve.js'
@@ -14,6 +15,7 @@ t.test('a head of another chain from the worker that reads the tail ends followi
     tracker,
     log: pino({ level: 'silent' }),
     now: () => performance.now(),
+    metrics: new Metrics(),
     channel: { demand: () => {}, publish: () => {} }
   } as unknown as FollowingOptions)
   const receive = (version: number, chainShift = 0n): void => {
@@ -32,7 +34,7 @@ t.test('a head of another chain from the worker that reads the tail ends followi
   const { family, position } = stampedAt(100)
   tracker.learn(position, family)
   receive(101)
-  const { follower } = following.parts
+  const { follower } = following
   t.same([follower?.state, follower?.head?.version, tracker.position?.head.version], ['following', 101n, 101n])
   receive(90, 1_000_000n)
   t.same([follower?.state, follower?.head, tracker.position?.head.version], ['starting', undefined, 101n])

@@ -25,13 +25,12 @@ t.test('memory needed is 100 MB for each process, 1.75 of the cache, and the byt
   t.equal(memoryNeededMb(configOf(256, 128, 2)), 300 + 448 + 128)
 })
 
-t.test('following needs 17 MB for each worker, and 45 MB while it only observes', async t => {
-  const following = (mode: 'on' | 'observe', workers = 1): Config =>
-    configSchema.parse({ workers, follow: { mode }, limits: { inFlightMb: 64 } })
-  t.equal(memoryNeededMb(following('on')), 100 + 448 + 64 + 17)
-  t.equal(memoryNeededMb(following('observe')), 100 + 448 + 64 + 45)
-  t.equal(memoryNeededMb(following('on', 4)), 500 + 448 + 64 + 68)
-  t.match(textOf('docs/sizing.md').replaceAll('\n', ' '), /adds 17 MB for each worker, or 45 MB while it only observes/)
+t.test('following needs 17 MB for each worker', async t => {
+  const following = (workers: number): Config =>
+    configSchema.parse({ workers, follow: { mode: 'on' }, limits: { inFlightMb: 64 } })
+  t.equal(memoryNeededMb(following(1)), 100 + 448 + 64 + 17)
+  t.equal(memoryNeededMb(following(4)), 500 + 448 + 64 + 68)
+  t.match(textOf('docs/sizing.md'), /adds 17 MB for each worker/)
 })
 
 t.test('docs state the formula with the numbers that it gives', async t => {

@@ -108,7 +108,6 @@ export function contextAt (t: Test, url: string, clock = { ms: 0 }): { context: 
       prunedErrorBuilder: new PrunedErrorBuilder(),
       upstreamPool,
       follower: undefined,
-      followComparer: undefined,
       inFlight: new InFlightBytes(Infinity, () => clock.ms),
       releases,
       resolveChain: async () => {
@@ -120,6 +119,7 @@ export function contextAt (t: Test, url: string, clock = { ms: 0 }): { context: 
         staleLatest: nothing,
         waited: nothing,
         audited: nothing,
+        observed: nothing,
         overBudget: nothing,
         pruned: nothing
       },
