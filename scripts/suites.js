@@ -11,7 +11,7 @@ const replicas = [
   ...slow('cache/', 'disk-folder', 'disk-tier'),
   ...slow('chain/', 'chain-resets', 'chain-separation', 'spaces', 'upstream-chains', 'wrong-chain'),
   ...slow('cluster/', 'lost-records', 'purges'),
-  ...slow('', 'config/reload', 'metrics/series-count', 'tools/warm/warm', 'workers/worker-pool'),
+  ...slow('', 'config/reload', 'metrics/series-count', 'cli/warm', 'workers/worker-pool'),
   ...slow('redis/', 'authentication', 'changes', 'create-client', 'link'),
   ...slow('sandbox/', 'reads', 'transactions'),
   ...slow('upstreams/', 'failing-upstreams', 'stream-slots', 'surplus-response-bytes', 'upstream-overload')

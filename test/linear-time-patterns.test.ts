@@ -25,7 +25,7 @@ import {
 import { Cors } from '../src/http/cors.js'
 import { parseAddress } from '../src/http/client-address.js'
 import { traceIdOf } from '../src/http/request-tracing.js'
-import { parseWarmRequest } from '../src/tools/warm/parse-warm-request.js'
+import { parseWarmRequest } from '../src/cli/warm-input.js'
 
 const length = 64 * 1024
 // Shorter texts suffice for a pattern: linear work takes 1 or 2 ms, quadratic work over 100 ms.

@@ -18,8 +18,9 @@ export class JsonObject {
     this.#texts = texts
   }
 
-  get size (): number {
-    return this.#texts.size
+  /** Returns true if the object has no other members than these. */
+  hasOnly (names: readonly string[]): boolean {
+    return this.#texts.size === names.filter(name => this.#texts.has(`"${name}"`)).length
   }
 
   /**

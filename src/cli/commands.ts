@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { type Flags } from '../config/load.js'
 import { type ExitCode, exitCodes, type Io, UsageError } from '../app/io.js'
-import { type AdminFlags } from '../tools/admin/admin-client.js'
+import { type AdminFlags } from './admin.js'
 import { type CheckFlags } from './check.js'
 import { type Command, type Flag, shells } from './command-definition.js'
 import { type WarmFlags } from './warm.js'
@@ -186,7 +186,7 @@ export const commands: readonly Command[] = [{
     '--data \'{"key_type":"u64","value_type":"u64","key":"7"}\'',
     'varve purge --all --admin http://127.0.0.1:9464'
   ],
-  run: async ({ flags, words }, io) => await (await import('./purge.js')).purge(flags as AdminFlags, words, io)
+  run: async ({ flags, words }, io) => await (await import('./admin.js')).purge(flags as AdminFlags, words, io)
 }, {
   name: 'sandbox',
   summary: 'the embedded node alone',

@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
-import { adminUrlOf } from '../../src/tools/admin/admin-client.js'
-import { statusScreenOf } from '../../src/tools/admin/status-screen.js'
+import { adminUrlOf } from '../../src/cli/admin.js'
+import { statusScreenOf } from '../../src/cli/status.js'
 import { startStubUpstream } from '../support/stub-upstream.js'
 import { varveAtSandbox } from '../support/varve.js'
 import { runCommand, startCommand } from './command.js'
@@ -140,9 +140,9 @@ t.test('varve purge rejects an incomplete or contradictory scope', async t => {
 })
 
 t.test('an admin listener is named by URL or by HOST:PORT, without credentials or path', async t => {
-  t.equal(adminUrlOf('[::1]:9464')?.href, 'http://[::1]:9464/')
-  t.equal(adminUrlOf('https://varve.example')?.href, 'https://varve.example/')
+  t.equal(adminUrlOf('[::1]:9464').href, 'http://[::1]:9464/')
+  t.equal(adminUrlOf('https://varve.example').href, 'https://varve.example/')
   for (const text of ['', 'http://', 'http://u:p@h:1', 'http://h:1/status', 'http://h?x']) {
-    t.equal(adminUrlOf(text), undefined, text)
+    t.throws(() => adminUrlOf(text), /--admin expects/, text)
   }
 })

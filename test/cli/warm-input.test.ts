@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { parseWarmRequest } from '../../../src/tools/warm/parse-warm-request.js'
+import { parseWarmRequest } from '../../src/cli/warm-input.js'
 
 const target = '/v1/blocks/by_version/601'
 
@@ -22,7 +22,7 @@ t.test('a path is a GET, and a JSON request has its method, media type and exact
 })
 
 t.test('the command of docs/operations.md turns an nginx access log into paths without writes', async t => {
-  const page = readFileSync(join(import.meta.dirname, '../../../docs/operations.md'), 'utf8')
+  const page = readFileSync(join(import.meta.dirname, '../../docs/operations.md'), 'utf8')
   const command = /^awk .*(?= access\.log \| varve warm -$)/m.exec(page)?.[0] ?? ''
   const line = (request: string): string =>
     `::1 - a user [22/Nov/2026:09:15:41 +0000] "${request}" 200 1 "-" "curl/8 \\x22GET / HTTP/1.1\\x22"\n`

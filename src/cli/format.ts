@@ -15,11 +15,11 @@ export function formatBytes (bytes: number): string {
 }
 
 /** Groups digits by blanks, which are unambiguous in every language. */
-export function groupDigits (count: number | bigint): string {
+export function groupDigits (count: number | string = '?'): string {
   return String(count).replace(/\B(?=(?:\d{3})+$)/g, ' ')
 }
 
 /** Formats a number with its noun. */
-export function formatCount (count: number | bigint, one: string, many = `${one}s`): string {
-  return `${groupDigits(count)} ${Number(count) === 1 ? one : many}`
+export function formatCount (count: number, one: string, many = `${one}s`): string {
+  return `${groupDigits(count)} ${count === 1 ? one : many}`
 }

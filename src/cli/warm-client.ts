@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { Pool } from 'undici'
-import { TokenBucket } from '../../token-bucket.js'
-import { readRetryAfterMs } from '../../upstreams/health.js'
+import { TokenBucket } from '../token-bucket.js'
+import { readRetryAfterMs } from '../upstreams/health.js'
 
 /** Read to send to varve. */
 export interface WarmRequest {
@@ -27,8 +27,6 @@ export interface WarmClientOptions {
   /** Client API key, if varve requires one. */
   readonly key: string | undefined
   readonly onRetry: () => void
-  /** Monotonic clock in milliseconds. */
-  readonly now: () => number
   /** Ends waiting requests; requests in flight finish unless `abort` is called. */
   readonly signal: AbortSignal
 }
@@ -64,25 +62,25 @@ export class WarmClient {
 
   /** Resolves with any response; undefined if the run ended before the request was sent. */
   async fetch (request: WarmRequest): Promise<ProxyResponse | undefined> {
-    const { onRetry, signal } = this.#options
+    const { url, onRetry, signal } = this.#options
     for (let attempt = 1;; attempt++) {
       await this.#waitForRate()
       if (signal.aborted) return undefined
-      const response = await this.#send(request).catch((error: unknown) => error as Error)
-      if (!(response instanceof Error)) this.#hasResponded = true
-      if (!(response instanceof Error) && !retryableStatuses.has(response.status)) return response
+      const response = await this.#send(request).catch((error: unknown) => error as Error & { code?: unknown })
+      const isError = response instanceof Error
+      if (!isError) this.#hasResponded = true
+      if (!isError && !retryableStatuses.has(response.status)) return response
       if (signal.aborted) return undefined
       if (attempt >= (this.#hasResponded ? maxAttempts : maxFirstAttempts)) {
-        throw new Error(`${this.#options.url.origin} ${
-          response instanceof Error
-            ? `cannot be reached: ${reasonOf(response)}; check that varve listens there, or set --url`
-            : `answers ${response.status}: ${bodyExcerptOf(response)}`
-        }`)
+        throw new Error(
+          isError
+            ? `${url.origin} cannot be reached: ${response.message || String(response.code)}; ` +
+              'check that varve listens there, or set --url'
+            : `${url.origin} answers ${response.status}: ${bodyExcerptOf(response)}`
+        )
       }
       onRetry()
-      const retryAfterMs = response instanceof Error
-        ? 0
-        : readRetryAfterMs(headerValueIn(response, 'retry-after') ?? '0', undefined)
+      const retryAfterMs = isError ? 0 : readRetryAfterMs(headerValueIn(response, 'retry-after') ?? '0', undefined)
       await this.#pause(Math.min(maxBackoffMs, Math.max(retryAfterMs, minBackoffMs * 2 ** (attempt - 1))))
     }
   }
@@ -114,11 +112,11 @@ export class WarmClient {
 
   /** Takes a token of the rate that all connections share. */
   async #waitForRate (): Promise<void> {
-    const { perSecond, now, signal } = this.#options
+    const { perSecond, signal } = this.#options
     if (perSecond === undefined) return
     const rate = { interval: 1000 / perSecond, burst: 1 }
     for (;;) {
-      const waitMs = this.#bucket.take(now(), rate)
+      const waitMs = this.#bucket.take(performance.now(), rate)
       if (waitMs === 0 || signal.aborted) return
       await this.#pause(waitMs)
     }
@@ -137,10 +135,5 @@ export function bodyExcerptOf ({ body }: ProxyResponse): string {
 
 /** Returns the first value of a response header. */
 export function headerValueIn ({ headers }: ProxyResponse, name: string): string | undefined {
-  const found = headers[name]
-  return typeof found === 'string' ? found : found?.[0]
-}
-
-function reasonOf (error: Error & { code?: unknown }): string {
-  return error.message === '' ? String(error.code) : error.message
+  return [headers[name]].flat()[0]
 }

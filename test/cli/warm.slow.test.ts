@@ -3,15 +3,15 @@ import { once } from 'node:events'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import t from 'tap'
-import { runCommand, startCommand } from '../../cli/command.js'
-import { tableItemLookup } from '../../support/client.js'
-import { freePort } from '../../support/free-port.js'
-import { respondOk, stamps, startStubUpstream } from '../../support/stub-upstream.js'
-import { until } from '../../support/until.js'
-import { varveAtSandbox } from '../../support/varve.js'
+import { runCommand, startCommand } from './command.js'
+import { tableItemLookup } from '../support/client.js'
+import { freePort } from '../support/free-port.js'
+import { respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
+import { until } from '../support/until.js'
+import { varveAtSandbox } from '../support/varve.js'
 
 const block = '{"block_height":"3","first_version":"10","last_version":"19"}'
-const cli = join(import.meta.dirname, '../../../dist/cli.js')
+const cli = join(import.meta.dirname, '../../dist/cli.js')
 
 /** Returns paths of stored reads, one for each of the newest versions. */
 const pathsFrom = (version: bigint, count: number): string[] =>

@@ -1,0 +1,99 @@
+import { type ExitCode, exitCodes, type Io, UsageError } from '../app/io.js'
+
+/** Flags of the commands that call the admin listener. */
+export interface AdminFlags {
+  readonly admin?: string
+  readonly json?: boolean
+  readonly watch?: boolean
+  readonly data?: string
+  readonly all?: boolean
+}
+
+/** Error for an admin listener that cannot be reached. */
+export class AdminUnreachableError extends Error {}
+
+const timeoutMs = 10_000
+
+/** Calls the admin listener that a flag or the environment names; sends the body, if any, as JSON with the token. */
+export async function callAdmin (
+  { admin }: AdminFlags,
+  { environment }: Io,
+  path: string,
+  body?: object
+): Promise<{ readonly status: number, readonly text: string }> {
+  const listener = adminUrlOf(admin ?? (environment['VARVE_ADMIN'] || 'http://127.0.0.1:9464'))
+  const token = environment['VARVE_ADMIN_TOKEN'] || undefined
+  try {
+    const response = await fetch(new URL(path, listener), {
+      ...(body !== undefined && {
+        method: 'POST',
+        body: JSON.stringify(body),
+        headers: {
+          'content-type': 'application/json',
+          ...(token !== undefined && { authorization: `Bearer ${token}` })
+        }
+      }),
+      // A redirect would carry the token elsewhere (law 9: credentials stay).
+      redirect: 'error',
+      signal: AbortSignal.timeout(timeoutMs)
+    })
+    return { status: response.status, text: await response.text() }
+  } catch (error) {
+    throw new AdminUnreachableError(`no admin listener on ${listener.origin}: ${reasonOf(error as Error)}`)
+  }
+}
+
+/** Parses the address of an admin listener: a URL, or HOST:PORT as --admin of serve takes it. */
+export function adminUrlOf (text: string): URL {
+  const full = /^https?:/.test(text) ? text : `http://${text}`
+  const url = URL.canParse(full) ? new URL(full) : undefined
+  if (url !== undefined && url.username === '' && url.pathname === '/' && url.search === '') return url
+  throw new UsageError('--admin expects the address of an admin listener, such as http://127.0.0.1:9464')
+}
+
+/** Parses a JSON object; undefined for any other text. */
+export function parseObject (text: string): Readonly<Record<string, unknown>> | undefined {
+  try {
+    const value: unknown = JSON.parse(text)
+    return typeof value === 'object' && value !== null ? { ...value } : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function reasonOf (error: Error): string {
+  if (error.name === 'TimeoutError') return `no response in ${timeoutMs / 1000} s`
+  const { code, message = error.message } = (error.cause ?? {}) as { code?: string, message?: string }
+  return code === 'ECONNREFUSED' ? 'connection refused; is varve running, and is this its admin listener?' : message
+}
+
+/** Purges one read, or everything, through the admin listener of a running varve. */
+export async function purge (flags: AdminFlags, words: readonly string[], io: Io): Promise<ExitCode> {
+  const { status, text } = await callAdmin(flags, io, '/purge', scopeOf(flags, words))
+  const body = parseObject(text)
+  if (status === 200) {
+    io.out(body?.['stored'] === false ? 'purged: nothing of it was stored\n' : 'purged\n')
+    return exitCodes.ok
+  }
+  if (status === 202) {
+    io.err('varve: purged here; Redis, the disk or a worker has not confirmed yet, and gets it later\n')
+    return exitCodes.failed
+  }
+  const message = body === undefined ? 'the response is none of varve' : String(body['message'])
+  const hint = status === 401 ? '; set VARVE_ADMIN_TOKEN to admin.token of that varve' : ''
+  io.err(`varve: not purged: ${message} (HTTP ${status})${hint}\n`)
+  return exitCodes.failed
+}
+
+function scopeOf ({ all, data }: AdminFlags, [method, url, ...others]: readonly string[]): object {
+  if (all === true) {
+    if (method !== undefined || data !== undefined) throw new UsageError('purge takes --all or a METHOD and a URL')
+    return { all: true }
+  }
+  if (method === undefined || url === undefined || others.length > 0) {
+    throw new UsageError('purge takes a METHOD and a URL, or --all')
+  }
+  // A whole URL, copied from a log or a browser, names the same read as its path.
+  const target = /^https?:\/\/[^/]+(\/.*)$/.exec(url)?.[1] ?? url
+  return { method: method.toUpperCase(), url: target, ...(data !== undefined && { body: data }) }
+}
