@@ -6,7 +6,7 @@ import { Metrics } from '../metrics/metrics.js'
 import { ErrorResponse } from '../api/error-response.js'
 import { processStatusOf } from '../http/status.js'
 import { type ResponsePosition } from '../api/position.js'
-import { type TailDemand, type FollowEvent } from '../follow/follow-message.js'
+import { type TailDemand, type FollowEvent } from '../follow/follower.js'
 import {
   type WorkerQuery,
   type ChainResetCount,

@@ -27,6 +27,20 @@ export interface FollowUpdate {
   readonly sentAtMs: number
 }
 
+/** Message of the process that reads the tail to the other processes of this varve. */
+export type FollowEvent =
+  | { readonly kind: 'update', readonly update: FollowUpdate }
+  | { readonly kind: 'state', readonly state: Exclude<FollowState, 'following'>, readonly reason: string | undefined }
+  | { readonly kind: 'clear' }
+
+/** Need of a process for the tail that another one reads. */
+export interface TailDemand {
+  /** Reads that needed no upstream request since the last demand. */
+  readonly saved: number
+  /** True if a read waits for the tail. */
+  readonly isUrgent: boolean
+}
+
 /** Receives the demand for the tail, which this process or another one reads. */
 export interface TailDemandSink {
   /** Notes a latest read that a followed head could serve; a suspended tail resumes. */
@@ -231,5 +245,44 @@ export class Follower {
     const isUpdated = await withTimeout(timeoutMs, updated) ?? false
     this.#waiting.delete(resume)
     return isUpdated
+  }
+}
+
+// The reading process needs to know only that latest reads still come.
+const demandEveryMs = 1000
+const urgentEveryMs = 20
+
+/** Sends the demand of this process to the one that reads the tail. */
+export class TailDemandSender implements TailDemandSink {
+  readonly #send: (demand: TailDemand) => void
+  readonly #now: () => number
+  #saved = 0
+  #sentAtMs = -Infinity
+  #urgentAtMs = -Infinity
+
+  constructor (send: (demand: TailDemand) => void, now: () => number) {
+    this.#send = send
+    this.#now = now
+  }
+
+  recordRead (): void {
+    if (this.#now() - this.#sentAtMs >= demandEveryMs) this.#demand(false)
+  }
+
+  recordSaved (): void {
+    this.#saved++
+  }
+
+  wake (): void {
+    if (this.#now() - this.#urgentAtMs < urgentEveryMs) return
+    this.#urgentAtMs = this.#now()
+    this.#demand(true)
+  }
+
+  #demand (isUrgent: boolean): void {
+    const saved = this.#saved
+    this.#saved = 0
+    this.#sentAtMs = this.#now()
+    this.#send({ saved, isUrgent })
   }
 }

@@ -1,3 +1,4 @@
+import { TokenBucket, type TokenRate } from '../token-bucket.js'
 import { type FollowState, type FollowUpdate, type TailDemandSink } from './follower.js'
 import { type FollowedHead } from './ledger-knowledge.js'
 import { type TailReading, type TailResult } from './tail-reader.js'
@@ -48,14 +49,13 @@ const minUnlisted = 20
 export class TailLoop implements TailDemandSink {
   readonly #options: TailLoopOptions
   readonly #cadenceMs: number
+  readonly #bucket = new TokenBucket()
   #isRunning = false
   #isClosed = false
   // Rises with every reset, so that a reading begun before it is dropped.
   #resets = 0
   #resume: (() => void) | undefined
   #timer: NodeJS.Timeout | undefined
-  #tokens = maxTokens
-  #tokensAtMs = 0
   #durationMs = 0
   #deviationMs = 0
   #failures = 0
@@ -110,7 +110,7 @@ export class TailLoop implements TailDemandSink {
     follower.setState('starting', undefined)
     while (!this.#isClosed && follower.state !== 'stopped') {
       const startedAtMs = now()
-      this.#takeToken(startedAtMs)
+      this.#bucket.take(startedAtMs, this.#rate)
       await this.#readOnce(startedAtMs)
       const reason = this.#suspensionReason(now())
       if (reason !== undefined) {
@@ -208,20 +208,15 @@ export class TailLoop implements TailDemandSink {
     this.#durationMs += differenceMs / 8
   }
 
-  #takeToken (nowMs: number): void {
-    this.#refill(nowMs)
-    this.#tokens = Math.max(0, this.#tokens - 1)
+  get #rate (): TokenRate {
+    return { interval: this.#cadenceMs / readingShare, burst: maxTokens }
   }
 
+  /** Returns the time until a reading is within the budget, without taking a token. */
   #tokenWaitMs (nowMs: number): number {
-    this.#refill(nowMs)
-    return this.#tokens >= 1 ? 0 : (1 - this.#tokens) * this.#cadenceMs / readingShare
-  }
-
-  #refill (nowMs: number): void {
-    const earned = (nowMs - this.#tokensAtMs) * readingShare / this.#cadenceMs
-    this.#tokens = Math.min(maxTokens, this.#tokens + earned)
-    this.#tokensAtMs = nowMs
+    const waitMs = this.#bucket.take(nowMs, this.#rate)
+    if (waitMs === 0) this.#bucket.refund(this.#rate)
+    return waitMs
   }
 
   async #pause (ms: number): Promise<void> {

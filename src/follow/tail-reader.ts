@@ -1,10 +1,10 @@
 import { mediaTypes } from '../api/accept.js'
 import { type ResponsePosition } from '../api/position.js'
-import { blockByVersionTarget, transactionsTarget } from '../api/request-targets.js'
+import { transactionsTarget } from '../api/request-targets.js'
 import { reportsInvalidInput, reportsPruned, type UpstreamResponse } from '../api/upstream-response.js'
 import { type UpstreamRequest } from '../upstreams/upstream-request.js'
 import { type FollowedHead } from './ledger-knowledge.js'
-import { readBlockDigests, readTouchedKeys, type TransactionDigest } from './transaction-digest.js'
+import { readTouchedKeys, type TransactionDigest } from './transaction-digest.js'
 import { verifyWriteSets, type VerifyResult } from './verify-write-sets.js'
 
 /** Results of reading the tail of the ledger. */
@@ -50,7 +50,7 @@ type PageResult = Page | { readonly failure: TailReading }
 
 // Nodes clamp larger limits without a word (docs/node-behaviour.md, "Page limits").
 const pageLimit = 100
-// Pages up to one head are read together; beyond them a block brings more transactions per request.
+// Pages that are read together.
 const maxParallelPages = 8
 // A larger gap is not caught up with: knowledge begins again at the head.
 const maxPagesBehind = 50
@@ -91,14 +91,11 @@ export class TailReader {
     while (last.version < end && first.isHalved !== true) {
       const pages = (end - last.version + perPage - 1n) / perPage
       if (pages > maxPagesBehind) return { result: 'gap', transactions: [], stamped, reason: 'too far behind the head' }
-      // Blocks are not checked in BCS.
-      const mayReadBlock = pages > maxParallelPages && !this.#options.requiresVerified()
-      const block = mayReadBlock ? await this.#readBlock(last) : undefined
-      const more = block ?? await this.#readPages(last, perPage, Number(pages))
-      const next = more.transactions.at(-1)
+      const more = await this.#readPages(last, perPage, Number(pages))
+      const next = more.at(-1)
       // Returns what is proven; the rest follows with the next reading.
       if (next === undefined) return { result: 'ok', transactions, stamped: undefined }
-      transactions.push(...more.transactions)
+      transactions.push(...more)
       last = next
     }
     const result = transactions.length === 0 ? 'empty' : 'ok'
@@ -106,11 +103,7 @@ export class TailReader {
   }
 
   /** Reads pages after a head together, and returns those that follow each other. */
-  async #readPages (
-    head: FollowedHead,
-    perPage: bigint,
-    count: number
-  ): Promise<{ readonly transactions: readonly TransactionDigest[] }> {
+  async #readPages (head: FollowedHead, perPage: bigint, count: number): Promise<readonly TransactionDigest[]> {
     const pages = await Promise.all(
       Array.from(
         { length: Math.min(count, maxParallelPages) },
@@ -125,21 +118,7 @@ export class TailReader {
       transactions.push(...next)
       last = next.at(-1) ?? last
     }
-    return { transactions }
-  }
-
-  /** Reads the block behind a head and the two transactions where it begins; undefined if they do not fit. */
-  async #readBlock (head: FollowedHead): Promise<{ readonly transactions: readonly TransactionDigest[] } | undefined> {
-    const version = head.version + 1n
-    const [seam, block] = await Promise.all([
-      this.#fetchPage(head.version, 2),
-      this.#fetch(blockByVersionTarget(version, true), version, mediaTypes.json)
-    ])
-    const first = 'failure' in seam ? undefined : following(head, seam.transactions)?.[0]
-    const digests = block?.status === 200 && block.rest === undefined ? await readBlockDigests(block.body) : undefined
-    const transactions = digests?.filter(digest => digest.version >= version) ?? []
-    const begins = first !== undefined && transactions[0]?.version === version && transactions[0].root === first.root
-    return begins && areContiguous(transactions) ? { transactions } : undefined
+    return transactions
   }
 
   /** Reads one page after a head; one that fails on its content is halved, down to a version that is stepped over. */

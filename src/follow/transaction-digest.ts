@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { readAddress } from '../api/address.js'
 import { type ByteRange, eachItemIn, membersIn, stringIn, u64In } from '../api/json-scan.js'
 import {
@@ -14,7 +15,6 @@ import {
 } from '../api/state-key.js'
 import { hasSettledMembers } from '../api/transaction-summary.js'
 import { readTypeTag, type TypeTag } from '../api/type-tag.js'
-import { ScanTurns } from './scan-turns.js'
 
 /** Reasons why a transaction counts as a change of everything. */
 export const touchAllReasons = [
@@ -50,8 +50,6 @@ export interface TransactionDigest {
 
 type Members = ReadonlyMap<string, ByteRange>
 
-const listName = '"transactions":'
-
 const emptyWriteSetHash = 'afb6e14fe47d850fd0a7395bcfb997ffacf4715e0f895cc162c218e4a7564bc6'
 
 const knownKinds = new Set([
@@ -77,11 +75,11 @@ const widelyRead = new Map<StateDigest, TouchAllReason>(
 )
 
 /** Scans a page of transactions in JSON, in turns with other work; undefined if any version or root is not certain. */
-export async function readTouchedKeys (body: Buffer, list?: ByteRange): Promise<TransactionDigest[] | undefined> {
+export async function readTouchedKeys (body: Buffer): Promise<TransactionDigest[] | undefined> {
   const turns = new ScanTurns()
   const scanner = new ChangeScanner(body, turns)
   const digests: TransactionDigest[] = []
-  const items = eachItemIn(body, list)
+  const items = eachItemIn(body)
   for (;;) {
     const next = items.next()
     if (next.done === true) return next.value ? digests : undefined
@@ -91,15 +89,6 @@ export async function readTouchedKeys (body: Buffer, list?: ByteRange): Promise<
     digests.push(digest)
     await turns.reached(next.value.to)
   }
-}
-
-/** Scans the transactions of a block in JSON; undefined if the block has none, or one is not certain. */
-export async function readBlockDigests (body: Buffer): Promise<TransactionDigest[] | undefined> {
-  // Nodes print the list last, so its ends are found without a scan of megabytes in one turn.
-  const name = body.indexOf(listName)
-  return name === -1
-    ? undefined
-    : await readTouchedKeys(body, { from: name + listName.length, to: body.lastIndexOf(']') + 1 })
 }
 
 async function readDigest (
@@ -251,4 +240,24 @@ function hashIn (body: Buffer, value: ByteRange | undefined): string | undefined
   if (value === undefined || value.to - value.from !== 68) return undefined
   const text = body.toString('latin1', value.from + 1, value.to - 1)
   return /^0x[0-9a-f]{64}$/.test(text) ? text.slice(2) : undefined
+}
+
+// Changes of this size take some milliseconds to read, in JSON and in BCS.
+const turnBytes = 32 * 1024
+
+/** Lets other work run between parts of a scan, because a page of megabytes would block hits for a second. */
+export class ScanTurns {
+  #endsAt = turnBytes
+
+  /** Gives other work a turn after the end of a large value was found, which is a scan of its own. */
+  async skipped (bytes: number): Promise<void> {
+    if (bytes >= turnBytes) await nextTurn()
+  }
+
+  /** Gives other work a turn if the scan has come far enough since the last one. */
+  async reached (at: number): Promise<void> {
+    if (at < this.#endsAt) return
+    await nextTurn()
+    this.#endsAt = at + turnBytes
+  }
 }

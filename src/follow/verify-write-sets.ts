@@ -1,8 +1,7 @@
 import { createHash, hash } from 'node:crypto'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { digestOf, wildcardDigest, publishedCode, type StateDigest } from '../api/state-key.js'
-import { ScanTurns } from './scan-turns.js'
-import { type TransactionDigest } from './transaction-digest.js'
+import { ScanTurns, type TransactionDigest } from './transaction-digest.js'
 
 /** Results of checking a page in BCS against the hashes that its transactions commit to. */
 export const verifyResults = ['equal', 'different', 'unavailable'] as const

@@ -1,7 +1,7 @@
 import { type ClientRateLimit } from '../clients/token-buckets.js'
 import { type SpaceChange, type StoredSpace } from '../cluster/folder-spaces.js'
 import { type Config, type NamedUpstream } from '../config/schema.js'
-import { type TailDemand, type FollowEvent } from '../follow/follow-message.js'
+import { type TailDemand, type FollowEvent } from '../follow/follower.js'
 import { type ResponsePosition } from '../api/position.js'
 import { type PollResult } from '../upstreams/shared-poller.js'
 import { type ErrorResponse } from '../api/error-response.js'

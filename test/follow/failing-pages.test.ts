@@ -147,20 +147,6 @@ t.test('a page that BCS cannot check is believed, or changes everything where al
   }
 })
 
-t.test('where every page must be checked, no block goes unchecked', async t => {
-  const tail = await tailAt(t, { blocks: 12, blockTransactions: 150, transactionsMax: 20 }, { verify: 'all' })
-  const end = tail.sandbox.ledger.head.version
-  let head = tail.headAt(end - 400n)
-  for (let nth = 0; nth < 9 && head.version < end; nth++) {
-    const reading = await tail.reader.readAfter(head)
-    t.ok(reading.transactions.every(({ touchesAll }) => touchesAll === undefined))
-    head = reading.transactions.at(-1) ?? head
-  }
-  t.equal(head.version, end)
-  t.notOk(tail.requested().some(url => url.includes('/blocks/')))
-  t.ok(tail.verified.length > 10 && tail.verified.every(result => result === 'equal'))
-})
-
 t.test('a checked page that hides a change is different', async t => {
   const tail = await tailAt(t, {}, { verify: 'all' })
   const end = tail.sandbox.ledger.head.version

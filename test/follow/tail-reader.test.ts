@@ -72,31 +72,15 @@ t.test('more pages up to one position are read together, also where nodes clamp 
   }
 })
 
-t.test('beyond eight pages a block brings more than a page, and nothing is lost between', async t => {
+t.test('beyond eight pages the rest is read after them, and nothing is lost between', async t => {
   const tail = await tailAt(t, { blocks: 12, blockTransactions: 150, transactionsMax: 20 })
   const end = tail.sandbox.ledger.head.version
   const head = tail.headAt(end - 600n)
-  const { head: reached, readings } = await readToEnd(tail, head)
-  t.equal(reached.version >= end, true)
-  for (const reading of readings) t.equal(tail.untruth(reading), undefined)
-  t.equal(readings.flatMap(versionsOf).length, Number(reached.version - head.version))
-  const requested = tail.requested()
-  t.ok(requested.some(url => url.startsWith('/v1/blocks/by_version/')))
-  t.ok(requested.length < 600 / 19, `${requested.length} requests`)
-})
-
-t.test('a block that another chain has, or that fails, is read as pages instead', async t => {
-  const tail = await tailAt(t, { blocks: 12, blockTransactions: 150, transactionsMax: 20 })
-  const end = tail.sandbox.ledger.head.version
-  for (
-    const fault of [{ kind: 'error', code: 'internal_error' }, { kind: 'body', body: '{"transactions":[]}' }] as const
-  ) {
-    tail.sandbox.faults.add({ match: 'block_by_version', ...fault })
-    const { head, readings } = await readToEnd(tail, tail.headAt(end - 400n))
-    t.equal(head.version, end)
-    for (const reading of readings) t.equal(tail.untruth(reading), undefined)
-    tail.sandbox.faults.clear()
-  }
+  const reading = await tail.reader.readAfter(head)
+  t.equal(reading.stamped?.position.head.version, end)
+  t.equal(tail.untruth(reading), undefined)
+  t.equal(versionsOf(reading).length, 600)
+  t.equal(tail.requested().length, Math.ceil(600 / 19))
 })
 
 t.test('a gap of more than fifty pages is not caught up with', async t => {

@@ -10,7 +10,7 @@ import {
   stateKeyHash,
   structTagOf
 } from '../../src/api/state-key.js'
-import { readBlockDigests, readTouchedKeys, type TransactionDigest } from '../../src/follow/transaction-digest.js'
+import { readTouchedKeys, type TransactionDigest } from '../../src/follow/transaction-digest.js'
 import { type RealChange, realChanges } from '../support/cases.js'
 
 const root = `0x${'ab'.repeat(32)}`
@@ -187,16 +187,5 @@ t.test('a transaction without its hashes has none to be found by in BCS', async 
   for (const name of ['hash', 'event_root_hash', 'state_change_hash']) {
     t.equal((await readOne({ [name]: undefined })).hashes, undefined, name)
     t.equal((await readOne({ [name]: '0x12' })).hashes, undefined, name)
-  }
-})
-
-t.test('the transactions of a block are read from its list', async t => {
-  const block = (transactions: unknown): Buffer => Buffer.from(JSON.stringify({ block_height: '1', transactions }))
-  t.match(await readBlockDigests(block([JSON.parse(printed()), JSON.parse(printed({ version: '8' }))])), [
-    { version: 7n },
-    { version: 8n, touchesAll: undefined }
-  ])
-  for (const odd of [block(null), block({}), block(undefined), Buffer.from('[]'), Buffer.from('{')]) {
-    t.equal(await readBlockDigests(odd), undefined)
   }
 })
