@@ -1,7 +1,6 @@
 import { type Accept } from './accept.js'
-import { readU64 } from './integer.js'
 import { type Head } from './position.js'
-import { countItems, membersIn, u64In } from './json-scan.js'
+import { countItems, membersIn, stringIn, u64In } from './json-scan.js'
 import { settledMembers } from './transaction-summary.js'
 
 /** Height, versions and transaction counts that the body of a block states. */
@@ -38,34 +37,31 @@ export function readBlockSummary (body: Buffer, accept: Accept): BlockSummary | 
  * since the block at the head may be replaced.
  */
 export function readFinalBlockHash (body: Buffer, height: bigint, headVersion: bigint): string | undefined {
-  try {
-    const block = JSON.parse(body.toString()) as Readonly<Record<string, unknown>>
-    const { block_height: blockHeight, block_hash: hash, last_version: last } = block
-    if (
-      blockHeight !== String(height) || typeof hash !== 'string' || typeof last !== 'string' ||
-      !/^0x[0-9a-fA-F]{64}$/.test(hash)
-    ) return undefined
-    // BigInt takes seconds for a text of millions of digits.
-    const lastVersion = readU64(last)
-    return lastVersion !== undefined && lastVersion < headVersion ? hash.toLowerCase() : undefined
-  } catch {
-    return undefined
-  }
+  const { hash, last } = factsOf(body, height)
+  const isFinal = last !== undefined && last < headVersion
+  return isFinal && hash !== undefined && /^0x[0-9a-fA-F]{64}$/.test(hash) ? hash.toLowerCase() : undefined
 }
 
 /** Returns the last version and the time of the block at a height; undefined for another block. */
-export function readBlockEnd (
+export function readBlockEnd (body: Buffer, height: bigint): Pick<Head, 'version' | 'timestampUsec'> | undefined {
+  const { last: version, timestampUsec } = factsOf(body, height)
+  return version !== undefined && timestampUsec !== undefined ? { version, timestampUsec } : undefined
+}
+
+function factsOf (
   body: Buffer,
   height: bigint
-): Pick<Head, 'version' | 'timestampUsec'> | undefined {
-  try {
-    const block = JSON.parse(body.toString()) as Readonly<Record<string, unknown>>
-    const { block_height: blockHeight, block_timestamp: timestamp, last_version: last } = block
-    if (blockHeight !== String(height) || typeof timestamp !== 'string' || typeof last !== 'string') return undefined
-    const [version, timestampUsec] = [readU64(last), readU64(timestamp)]
-    return version !== undefined && timestampUsec !== undefined ? { version, timestampUsec } : undefined
-  } catch {
-    return undefined
+): {
+  readonly hash?: string | undefined,
+  readonly last?: bigint | undefined,
+  readonly timestampUsec?: bigint | undefined
+} {
+  const members = membersIn(body)
+  if (members === undefined || u64In(body, members.get('block_height')) !== height) return {}
+  return {
+    hash: stringIn(body, members.get('block_hash')),
+    last: u64In(body, members.get('last_version')),
+    timestampUsec: u64In(body, members.get('block_timestamp'))
   }
 }
 

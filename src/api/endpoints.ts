@@ -1,4 +1,5 @@
 import {
+  type ListDependencies,
   ofAccount,
   ofBalance,
   ofModule,
@@ -8,7 +9,6 @@ import {
   ofResources,
   ofTableItem
 } from './dependencies.js'
-import { type EndpointDefinition } from './endpoint-definition.js'
 import {
   address,
   asset,
@@ -16,240 +16,220 @@ import {
   flag,
   hash,
   identifier,
-  onceDecodedParameter,
+  type ParameterParser,
   structTag,
-  twiceDecodedParameter,
   u16,
   u64
 } from './parameters.js'
 
-export { type BodyKind, type PinKind, type PathParameter, type ParameterParser } from './endpoint-definition.js'
+/**
+ * Immutable data by which a response can be stored. `version`: the state at `ledger_version`. `block`, `height`,
+ * `transaction` and `hash`: the block or committed transaction that the last path segment names. `list`: transactions
+ * from a version on. `page`: events from a sequence number on. `moving`: none, because the response is always moving.
+ */
+export type PinKind = 'version' | 'block' | 'height' | 'transaction' | 'hash' | 'list' | 'page' | 'moving'
 
-/** Names of the endpoints that varve knows, as metrics and `explain` use them (docs/node-behaviour.md, "Routes"). */
-export const endpointNames = [
-  'table_item',
-  'account_modules',
-  'info',
-  'estimate_gas_price',
-  'account_events',
-  'block_by_version',
-  'index',
-  'account',
-  'account_resources',
-  'account_resource',
-  'account_balance',
-  'account_module',
-  'raw_table_item',
-  'view',
-  'block_by_height',
-  'transaction_by_version',
-  'transaction_by_hash',
-  'transactions',
-  'events_by_creation_number'
-] as const
+/** Kind of request body, by the endpoints that take it. */
+export type BodyKind = 'table_key' | 'raw_key' | 'view'
 
-/** Name of a known endpoint. */
-export type EndpointName = typeof endpointNames[number]
+/** Rules of an endpoint, and the reason why responses can or cannot be stored. */
+interface EndpointRules {
+  readonly query: Readonly<Record<string, ParameterParser>>
+  readonly takesBody: BodyKind | undefined
+  /** True if Accept chooses the representation; node info is always JSON (docs/node-behaviour.md, "Accept"). */
+  readonly takesAccept: boolean
+  readonly keyedBy: PinKind
+  /** Error code of a not-found that is a fact of history and can be stored (law 3: only proven history is stored). */
+  readonly notFoundCode: string | undefined
+  /** True if JSON depends on the release, or the flag with which it does (docs/node-behaviour.md, "Rendering"). */
+  readonly renderedByRelease: boolean | 'with_transactions'
+  /** True if nodes accept writes by POST on the same path; varve serves only the reads. */
+  readonly hasWriteMethod: boolean
+  /** State keys that a response depends on; undefined for reads that the ledger's write sets cannot answer for. */
+  readonly dependsOn: ListDependencies | undefined
+  /** Reason why responses can or cannot be stored, as `explain` prints it. */
+  readonly why: string
+}
 
-/** Definition of a known endpoint. */
-export type Endpoint = EndpointDefinition<EndpointName>
+/** Row of the table of endpoints; what it leaves out is as with most. */
+type EndpointRow = Partial<EndpointRules> & Pick<EndpointRules, 'keyedBy' | 'why'> & { readonly path: string }
 
 const stateIsImmutable = 'the state at a ledger version never changes'
 const blockIsImmutable = 'a block never changes, by whatever version or height it is asked for'
 const eventsAreImmutable = 'events do not change once emitted'
 const transactionIsImmutable = 'a committed transaction never changes'
 
-/** All endpoints that varve knows; every other route is unknown, and its responses are never stored. */
-export const endpoints: readonly Endpoint[] = [
-  defineEndpoint('table_item', ['v1', 'tables', twiceDecodedParameter('table_handle', address), 'item'], {
-    method: 'POST',
+const state = { keyedBy: 'version', query: { ledger_version: u64 }, why: stateIsImmutable } as const
+const listing = { ...state, query: { ledger_version: u64, start: cursor, limit: u16 } } as const
+const block = {
+  query: { with_transactions: flag },
+  renderedByRelease: 'with_transactions',
+  why: blockIsImmutable
+} as const
+const events = {
+  query: { start: u64, limit: u16 },
+  keyedBy: 'page',
+  renderedByRelease: true,
+  why: eventsAreImmutable
+} as const
+
+// Every other route is unknown, and its responses are never stored (docs/node-behaviour.md, "Routes").
+const rows = {
+  table_item: {
+    ...state,
+    path: '/v1/tables/{table_handle}/item',
     takesBody: 'table_key',
-    query: { ledger_version: u64 },
-    keyedBy: 'version',
     notFoundCode: 'table_item_not_found',
-    dependsOn: ofTableItem,
-    why: stateIsImmutable
-  }),
-  defineEndpoint('raw_table_item', ['v1', 'tables', twiceDecodedParameter('table_handle', address), 'raw_item'], {
-    method: 'POST',
-    takesBody: 'raw_key',
-    query: { ledger_version: u64 },
-    keyedBy: 'version',
-    notFoundCode: 'table_item_not_found',
-    dependsOn: ofRawTableItem,
-    why: stateIsImmutable
-  }),
-  defineEndpoint('view', ['v1', 'view'], {
-    method: 'POST',
-    takesBody: 'view',
-    query: { ledger_version: u64 },
-    keyedBy: 'version',
-    why: 'a view computes from the state at a ledger version alone, which never changes'
-  }),
+    dependsOn: ofTableItem
+  },
+  account_modules: {
+    ...listing,
+    path: '/v1/accounts/{address}/modules',
+    renderedByRelease: true,
+    dependsOn: ofModules
+  },
+  info: { path: '/v1/info', keyedBy: 'moving', takesAccept: false, why: 'it reports the settings of the node' },
+  estimate_gas_price: {
+    path: '/v1/estimate_gas_price',
+    keyedBy: 'moving',
+    why: 'it reports the gas prices of the latest blocks'
+  },
+  account_events: { ...events, path: '/v1/accounts/{address}/events/{event_handle}/{field_name}' },
+  block_by_version: { ...block, path: '/v1/blocks/by_version/{version}', keyedBy: 'block' },
+  index: { path: '/v1', keyedBy: 'moving', why: 'it reports the position of the node' },
   // Newer releases respond 200 for an address without an account (docs/node-behaviour.md, "Rendering").
-  defineEndpoint('account', ['v1', 'accounts', twiceDecodedParameter('address', address)], {
-    query: { ledger_version: u64 },
-    keyedBy: 'version',
+  account: { ...state, path: '/v1/accounts/{address}', renderedByRelease: true, dependsOn: ofAccount },
+  account_resources: {
+    ...listing,
+    path: '/v1/accounts/{address}/resources',
     renderedByRelease: true,
-    dependsOn: ofAccount,
-    why: stateIsImmutable
-  }),
-  defineEndpoint('account_resources', ['v1', 'accounts', twiceDecodedParameter('address', address), 'resources'], {
-    query: { ledger_version: u64, start: cursor, limit: u16 },
-    takesCursor: true,
-    keyedBy: 'version',
-    renderedByRelease: true,
-    dependsOn: ofResources,
-    why: stateIsImmutable
-  }),
+    dependsOn: ofResources
+  },
   // Newer releases find coins that have migrated; older releases do not (docs/node-behaviour.md, "Rendering").
-  defineEndpoint(
-    'account_resource',
-    [
-      'v1',
-      'accounts',
-      twiceDecodedParameter('address', address),
-      'resource',
-      twiceDecodedParameter('resource_type', structTag)
-    ],
-    {
-      query: { ledger_version: u64 },
-      keyedBy: 'version',
-      notFoundCode: 'resource_not_found',
-      renderedByRelease: true,
-      dependsOn: ofResource,
-      why: stateIsImmutable
-    }
-  ),
-  defineEndpoint('account_balance', [
-    'v1',
-    'accounts',
-    twiceDecodedParameter('address', address),
-    'balance',
-    twiceDecodedParameter('asset_type', asset)
-  ], {
-    query: { ledger_version: u64 },
-    keyedBy: 'version',
+  account_resource: {
+    ...state,
+    path: '/v1/accounts/{address}/resource/{resource_type}',
+    notFoundCode: 'resource_not_found',
     renderedByRelease: true,
-    dependsOn: ofBalance,
-    why: stateIsImmutable
-  }),
-  defineEndpoint('account_modules', ['v1', 'accounts', twiceDecodedParameter('address', address), 'modules'], {
-    query: { ledger_version: u64, start: cursor, limit: u16 },
-    takesCursor: true,
-    keyedBy: 'version',
+    dependsOn: ofResource
+  },
+  account_balance: {
+    ...state,
+    path: '/v1/accounts/{address}/balance/{asset_type}',
     renderedByRelease: true,
-    dependsOn: ofModules,
-    why: stateIsImmutable
-  }),
-  defineEndpoint('account_module', [
-    'v1',
-    'accounts',
-    twiceDecodedParameter('address', address),
-    'module',
-    twiceDecodedParameter('module_name', identifier)
-  ], {
-    query: { ledger_version: u64 },
-    keyedBy: 'version',
+    dependsOn: ofBalance
+  },
+  account_module: {
+    ...state,
+    path: '/v1/accounts/{address}/module/{module_name}',
     notFoundCode: 'module_not_found',
     renderedByRelease: true,
-    dependsOn: ofModule,
-    why: stateIsImmutable
-  }),
-  defineEndpoint('account_events', [
-    'v1',
-    'accounts',
-    twiceDecodedParameter('address', address),
-    'events',
-    twiceDecodedParameter('event_handle', structTag),
-    twiceDecodedParameter('field_name', identifier)
-  ], {
-    query: { start: u64, limit: u16 },
-    keyedBy: 'page',
+    dependsOn: ofModule
+  },
+  raw_table_item: {
+    ...state,
+    path: '/v1/tables/{table_handle}/raw_item',
+    takesBody: 'raw_key',
+    notFoundCode: 'table_item_not_found',
+    dependsOn: ofRawTableItem
+  },
+  view: {
+    ...state,
+    path: '/v1/view',
+    takesBody: 'view',
+    why: 'a view computes from the state at a ledger version alone, which never changes'
+  },
+  block_by_height: { ...block, path: '/v1/blocks/by_height/{block_height}', keyedBy: 'height' },
+  transaction_by_version: {
+    path: '/v1/transactions/by_version/{txn_version}',
+    keyedBy: 'transaction',
     renderedByRelease: true,
-    why: eventsAreImmutable
-  }),
-  defineEndpoint('events_by_creation_number', [
-    'v1',
-    'accounts',
-    twiceDecodedParameter('address', address),
-    'events',
-    twiceDecodedParameter('creation_number', u64)
-  ], {
-    query: { start: u64, limit: u16 },
-    keyedBy: 'page',
+    why: transactionIsImmutable
+  },
+  transaction_by_hash: {
+    path: '/v1/transactions/by_hash/{txn_hash}',
+    keyedBy: 'hash',
     renderedByRelease: true,
-    why: eventsAreImmutable
-  }),
-  defineEndpoint('block_by_version', ['v1', 'blocks', 'by_version', onceDecodedParameter('version', u64)], {
-    query: { with_transactions: flag },
-    offByDefault: ['with_transactions'],
-    keyedBy: 'block',
-    renderedByRelease: 'with_transactions',
-    why: blockIsImmutable
-  }),
-  defineEndpoint('block_by_height', ['v1', 'blocks', 'by_height', onceDecodedParameter('block_height', u64)], {
-    query: { with_transactions: flag },
-    offByDefault: ['with_transactions'],
-    keyedBy: 'height',
-    renderedByRelease: 'with_transactions',
-    why: blockIsImmutable
-  }),
-  defineEndpoint('transactions', ['v1', 'transactions'], {
+    why: transactionIsImmutable
+  },
+  transactions: {
+    path: '/v1/transactions',
     query: { start: u64, limit: u16 },
     keyedBy: 'list',
     renderedByRelease: true,
     hasWriteMethod: true,
     why: 'committed transactions never change'
-  }),
-  defineEndpoint('transaction_by_version', [
-    'v1',
-    'transactions',
-    'by_version',
-    twiceDecodedParameter('txn_version', u64)
-  ], {
-    keyedBy: 'transaction',
-    renderedByRelease: true,
-    why: transactionIsImmutable
-  }),
-  defineEndpoint('transaction_by_hash', ['v1', 'transactions', 'by_hash', twiceDecodedParameter('txn_hash', hash)], {
-    keyedBy: 'hash',
-    renderedByRelease: true,
-    why: transactionIsImmutable
-  }),
-  defineEndpoint('index', ['v1'], { keyedBy: 'moving', why: 'it reports the position of the node' }),
-  defineEndpoint('info', ['v1', 'info'], {
-    keyedBy: 'moving',
-    takesAccept: false,
-    why: 'it reports the settings of the node'
-  }),
-  defineEndpoint('estimate_gas_price', ['v1', 'estimate_gas_price'], {
-    keyedBy: 'moving',
-    why: 'it reports the gas prices of the latest blocks'
-  })
-]
+  },
+  events_by_creation_number: { ...events, path: '/v1/accounts/{address}/events/{creation_number}' }
+} as const satisfies Readonly<Record<string, EndpointRow>>
 
-/** Endpoints whose latest responses can be followed. */
-export const followedEndpointNames = endpoints.flatMap(({ name, dependsOn }) => dependsOn === undefined ? [] : [name])
+/** Name of a known endpoint, as metrics and `explain` use it. */
+export type EndpointName = keyof typeof rows
 
-function defineEndpoint (
-  name: EndpointName,
-  path: Endpoint['path'],
-  options: Partial<Endpoint> & Pick<Endpoint, 'keyedBy' | 'why'>
-): Endpoint {
+/** Names of the endpoints that varve knows. */
+export const endpointNames = Object.keys(rows) as readonly EndpointName[]
+
+/** Parameter in a path, decoded as often as nodes decode it (docs/node-behaviour.md, "Percent-encoding"). */
+export interface PathParameter {
+  readonly name: string
+  readonly read: ParameterParser
+  readonly decodings: 1 | 2
+}
+
+/** Definition of a known endpoint. */
+export interface Endpoint extends EndpointRules {
+  readonly name: EndpointName
+  readonly method: 'GET' | 'POST'
+  /** Path segments: fixed text, or a parameter. */
+  readonly path: readonly (string | PathParameter)[]
+  /** Flags whose value `false` means the same as no value, so both are one read. */
+  readonly offByDefault: readonly string[]
+  /** True if `start` is a cursor, which may carry the version of a pinned listing. */
+  readonly takesCursor: boolean
+}
+
+const pathParsers: Readonly<Record<string, ParameterParser>> = {
+  address,
+  asset_type: asset,
+  block_height: u64,
+  creation_number: u64,
+  event_handle: structTag,
+  field_name: identifier,
+  module_name: identifier,
+  resource_type: structTag,
+  table_handle: address,
+  txn_hash: hash,
+  txn_version: u64,
+  version: u64
+}
+const onceDecoded = new Set(['block_height', 'version'])
+
+/** All endpoints that varve knows. */
+export const endpoints: readonly Endpoint[] = endpointNames.map(name => {
+  const { path, ...rules }: EndpointRow = rows[name]
+  const { query = {}, takesBody } = rules
   return {
     name,
-    method: 'GET',
-    path,
-    query: {},
-    offByDefault: [],
-    takesBody: undefined,
-    takesCursor: false,
+    method: takesBody === undefined ? 'GET' : 'POST',
+    path: path.split('/').slice(1).map(segmentOf),
+    offByDefault: Object.keys(query).filter(name => query[name] === flag),
+    takesCursor: query['start'] === cursor,
+    takesBody,
     takesAccept: true,
     notFoundCode: undefined,
     renderedByRelease: false,
     hasWriteMethod: false,
     dependsOn: undefined,
-    ...options
+    ...rules,
+    query
   }
+})
+
+/** Endpoints whose latest responses can be followed. */
+export const followedEndpointNames = endpoints.flatMap(({ name, dependsOn }) => dependsOn === undefined ? [] : [name])
+
+function segmentOf (text: string): string | PathParameter {
+  const [, name = ''] = /^\{(\w+)\}$/.exec(text) ?? []
+  const read = pathParsers[name]
+  return read === undefined ? text : { name, read, decodings: onceDecoded.has(name) ? 1 : 2 }
 }

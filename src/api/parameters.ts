@@ -1,8 +1,10 @@
 import { readAddress } from './address.js'
-import { type PathParameter, type ParameterParser } from './endpoint-definition.js'
 import { readU16, readU64 } from './integer.js'
 import { isPinnedCursor, readPinnedCursor } from './pinned-cursor.js'
 import { isIdentifier, printTypeTag, readStructTag } from './type-tag.js'
+
+/** Returns the canonical form of a decoded parameter; undefined if the text cannot be valid. */
+export type ParameterParser = (text: string) => string | undefined
 
 /** Address of an account or a table: all digits, lower case. */
 export const address: ParameterParser = text => {
@@ -45,17 +47,3 @@ export const cursor: ParameterParser = text => {
   const digits = /^(?:[0-9a-fA-F]{2})+$/.test(text) ? text.toLowerCase() : undefined
   return digits !== undefined && isPinnedCursor(digits) && readPinnedCursor(digits) === undefined ? undefined : digits
 }
-
-/** Path parameter that nodes decode twice (docs/node-behaviour.md, "Percent-encoding"). */
-export const twiceDecodedParameter = (name: string, read: ParameterParser): PathParameter => ({
-  name,
-  read,
-  decodings: 2
-})
-
-/** Path parameter that nodes decode once (docs/node-behaviour.md, "Percent-encoding"). */
-export const onceDecodedParameter = (name: string, read: ParameterParser): PathParameter => ({
-  name,
-  read,
-  decodings: 1
-})

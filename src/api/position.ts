@@ -48,6 +48,14 @@ export function isEncryptionKey (value: unknown): value is string {
   return typeof value === 'string' && /^[\x21-\x7e]{1,4096}$/.test(value)
 }
 
+/**
+ * Returns true if a request header in lower case names the client's library, as `x-aptos-client` does; each chain
+ * family has its own prefix (docs/node-behaviour.md, "Compression and connections").
+ */
+export function isSdkHeaderName (name: string): boolean {
+  return /^x-[a-z0-9-]{1,64}-(?:client|origin-method)$/.test(name)
+}
+
 /** Suffixes of header names behind the prefix of their family (docs/node-behaviour.md, "Position headers"). */
 export const headerSuffix = {
   version: 'ledger-version',

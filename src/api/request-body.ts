@@ -1,6 +1,6 @@
 import { mediaTypes, trimOws } from './accept.js'
 import { readAddress, shortAddress } from './address.js'
-import { type BodyKind } from './endpoint-definition.js'
+import { type BodyKind } from './endpoints.js'
 import { type RequestBody } from './read.js'
 import { type JsonObject, readObject } from './strict-json-object.js'
 import { invalidInputError, webFrameworkError, type ErrorResponse } from './error-response.js'
