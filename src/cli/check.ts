@@ -2,7 +2,7 @@ import { stringify } from 'yaml'
 import { ConfigError } from '../config/config-error.js'
 import { type LoadedConfig, loadConfig } from '../config/load.js'
 import { maskSecrets, SecretMasker } from '../config/secrets.js'
-import { type ConfigWarning, warningsOf } from '../config/warnings.js'
+import { type ConfigWarning, warningsOf } from '../config/start-checks.js'
 import { type ExitCode, exitCodes, type Io } from '../app/io.js'
 import { type OnlineFinding } from '../app/online-check.js'
 

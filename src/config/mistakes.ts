@@ -59,9 +59,7 @@ export function mistakesFromIssues (
 function expectation (issue: z.core.$ZodIssue): string {
   switch (issue.code) {
     case 'invalid_type':
-      return `expected ${
-        issue.expected === 'record' || issue.expected === 'object' ? 'a map of keys' : withArticle(issue.expected)
-      }`
+      return `expected a ${typeNames[issue.expected] ?? issue.expected}`
     case 'invalid_value':
       return `expected ${issue.values.length > 1 ? 'one of ' : ''}${issue.values.join(', ')}`
     case 'too_small':
@@ -75,15 +73,13 @@ function expectation (issue: z.core.$ZodIssue): string {
   }
 }
 
-function withArticle (expected: string): string {
-  const word = expected === 'int'
-    ? 'whole number'
-    : expected === 'array'
-    ? 'list'
-    : expected === 'string'
-    ? 'text'
-    : expected
-  return `a ${word}`
+// Words for types that the library names as programmers do.
+const typeNames: Readonly<Record<string, string>> = {
+  int: 'whole number',
+  array: 'list',
+  string: 'text',
+  record: 'map of keys',
+  object: 'map of keys'
 }
 
 // Quotes no text but file paths and plain words: a mistyped or misplaced secret must not appear in a log.

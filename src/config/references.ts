@@ -1,4 +1,4 @@
-import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs'
+import { closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs'
 import { isSecret } from './secrets.js'
 import { tildeMistake } from './value-checks.js'
 
@@ -117,13 +117,10 @@ export function resolveReferences (
   }
 }
 
-/** Content of a secret file, or the reason why it is unusable. */
-type SecretFileResult = { readonly text: string } | { readonly fault: string }
-
 const maxSecretBytes = 65_536
 
 /** Reads a file without its final line break; a fault never quotes the content. */
-function readSecretFile (file: string): SecretFileResult {
+function readSecretFile (file: string): { readonly text: string } | { readonly fault: string } {
   try {
     const bytes = readPlainFile(file)
     if (typeof bytes === 'string') return { fault: bytes }
@@ -142,21 +139,12 @@ function readPlainFile (file: string): Buffer | string {
   // A pipe without a writer would block the start, and all responses at a reload.
   const descriptor = openSync(file, constants.O_RDONLY | constants.O_NONBLOCK)
   try {
-    if (!fstatSync(descriptor).isFile()) return 'is not a regular file'
-    const bytes = Buffer.alloc(maxSecretBytes + 1)
-    const length = readFully(descriptor, bytes)
-    return length > maxSecretBytes ? 'is larger than 64 KiB' : bytes.subarray(0, length)
+    const found = fstatSync(descriptor)
+    if (!found.isFile()) return 'is not a regular file'
+    const bytes = found.size > maxSecretBytes ? undefined : readFileSync(descriptor)
+    // A file that is generated while it is read may be larger than it says.
+    return bytes === undefined || bytes.length > maxSecretBytes ? 'is larger than 64 KiB' : bytes
   } finally {
     closeSync(descriptor)
-  }
-}
-
-// Ignores the reported size, because the file may be generated while it is read.
-function readFully (descriptor: number, bytes: Buffer): number {
-  let length = 0
-  for (;;) {
-    const read = readSync(descriptor, bytes, length, bytes.length - length, null)
-    if (read === 0) return length
-    length += read
   }
 }

@@ -6,19 +6,38 @@ const minUnboundedLength = 8
 // Enough for hundreds of reloads or thousands of clients (law 10: nothing grows without bound).
 const maxSecrets = 20_000
 
+/** Kinds of secret values: the text to show instead, and the secrets in it. */
+const kinds = {
+  text: { shown: () => mask, secretsIn: (text: string) => [text] },
+  // The secret of `Bearer KEY` is the word after the scheme.
+  header: { shown: () => mask, secretsIn: (text: string) => [text, ...text.split(/\s+/).slice(1)] },
+  url: { shown: maskUrl, secretsIn: urlSecretsOf },
+  user: { shown: (text: string) => text, secretsIn: secretUserNames }
+} as const
+
+/** Keys of secret values; `*` stands for each item of a list and each name of a map. */
+const secretKeys: ReadonlyArray<readonly [path: readonly string[], kind: keyof typeof kinds]> = [
+  [['admin', 'token'], 'text'],
+  [['upstreams', '*', 'url'], 'url'],
+  [['upstreams', '*', 'headers', '*'], 'header'],
+  [['clients', 'keys', '*', 'key'], 'text'],
+  [['tracing', 'otlpUrl'], 'url'],
+  [['cache', 'redis', 'url'], 'url'],
+  [['cache', 'redis', 'username'], 'user'],
+  [['cache', 'redis', 'password'], 'text'],
+  [['cache', 'redis', 'sentinel', 'password'], 'text']
+]
+// Keys beside a password, where one is easily put by mistake.
+const suspectKeys = [['cache', 'redis', 'cluster'], ['cache', 'redis', 'sentinel']]
+
 /**
- * Returns true for keys whose values are never shown: tokens, client keys, upstream headers, and URLs, which may
+ * Returns true for keys whose values no message quotes: tokens, client keys, upstream headers, and URLs, which may
  * contain credentials. Parents of such keys count too, because a secret is easily put there by mistake.
  */
 export function isSecret (path: readonly string[]): boolean {
-  const [top, second, third] = path
-  if (top === 'upstreams') return third === undefined || third === 'headers' || third === 'url'
-  if (top === 'admin') return second === undefined || second === 'token'
-  if (top === 'clients') return second === undefined || (second === 'keys' && (path.length < 4 || path[3] === 'key'))
-  if (top === 'tracing') return second === undefined || second === 'otlpUrl'
-  return top === 'cache' &&
-    (second === undefined ||
-      (second === 'redis' && !['keyPrefix', 'timeoutMs', 'ttlSeconds', 'tls', 'caFile'].includes(third ?? '')))
+  return [...secretKeys.map(([secret]) => secret), ...suspectKeys].some(secret =>
+    secret.every((key, at) => path[at] === undefined || key === '*' || key === path[at])
+  )
 }
 
 /**
@@ -36,43 +55,32 @@ export function shownPath (path: readonly string[]): string {
 
 /** Returns the effective settings for display, without secrets, values from secret files and other given keys. */
 export function maskSecrets ({ fromFiles = [], ...config }: Config, others: readonly string[] = []): Config {
-  const shown = structuredClone(maskSecretKeys(config))
-  for (const path of [...fromFiles, ...others]) maskAt(shown, path.split('.'))
+  const shown = structuredClone(config)
+  for (const [path, kind] of secretKeys) {
+    for (const { holder, name } of placesAt(shown, path)) holder[name] = kinds[kind].shown(String(holder[name]))
+  }
+  for (const upstream of shown.upstreams) {
+    upstream.headers = Object.fromEntries(
+      Object.keys(upstream.headers).map((name, at) => [isNameLike(name) ? name : `${mask} (header ${at + 1})`, mask])
+    )
+  }
+  for (const path of [...fromFiles, ...others]) {
+    for (const { holder, name } of placesAt(shown, path.split('.'))) holder[name] = mask
+  }
   return shown
 }
 
-// Ignores missing paths: header values are already masked, and a flag may have replaced the value.
-function maskAt (value: unknown, [key = '', ...rest]: readonly string[]): void {
-  if (typeof value !== 'object' || value === null || !Object.hasOwn(value, key)) return
-  const at = value as Record<string, unknown>
-  if (rest.length > 0) maskAt(at[key], rest)
-  else if (at[key] !== null) at[key] = mask
-}
-
-function maskSecretKeys (config: Config): Config {
-  return {
-    ...config,
-    admin: { ...config.admin, token: config.admin.token === null ? null : mask },
-    upstreams: config.upstreams.map(upstream => ({
-      ...upstream,
-      url: maskUrl(upstream.url),
-      headers: Object.fromEntries(
-        Object.keys(upstream.headers).map((name, at) => [isNameLike(name) ? name : `${mask} (header ${at + 1})`, mask])
-      )
-    })),
-    cache: { ...config.cache, redis: maskRedis(config.cache.redis) },
-    clients: { ...config.clients, keys: config.clients.keys.map(client => ({ ...client, key: mask })) },
-    tracing: { ...config.tracing, otlpUrl: config.tracing.otlpUrl === null ? null : maskUrl(config.tracing.otlpUrl) }
-  }
-}
-
-function maskRedis (redis: Config['cache']['redis']): Config['cache']['redis'] {
-  return {
-    ...redis,
-    url: redis.url === null ? null : maskUrl(redis.url),
-    password: redis.password === null ? null : mask,
-    sentinel: { ...redis.sentinel, password: redis.sentinel.password === null ? null : mask }
-  }
+/** Lists where the values at a path are; a flag may have replaced one that came from a file. */
+function placesAt (
+  value: unknown,
+  [key = '', ...rest]: readonly string[]
+): Array<{ readonly holder: Record<string, unknown>, readonly name: string }> {
+  if (typeof value !== 'object' || value === null) return []
+  const holder = value as Record<string, unknown>
+  return Object.keys(holder).filter(name => key === '*' || key === name).flatMap(name => {
+    if (rest.length > 0) return placesAt(holder[name], rest)
+    return holder[name] === null ? [] : [{ holder, name }]
+  })
 }
 
 /**
@@ -128,24 +136,11 @@ export class SecretMasker {
   }
 }
 
-function secretsIn ({ admin, upstreams, clients, tracing, cache: { redis } }: Config): string[] {
-  const secrets = [
-    admin.token,
-    ...secretUserNames(redis.username ?? ''),
-    redis.password,
-    redis.sentinel.password,
-    ...clients.keys.map(({ key }) => key),
-    ...upstreams.flatMap(({ headers }) => Object.values(headers).flatMap(headerSecretsOf)),
-    ...[redis.url ?? '', tracing.otlpUrl ?? '', ...upstreams.map(({ url }) => url)].flatMap(urlSecretsOf)
-  ]
-  return [...new Set(secrets.flatMap(secret => secret === null ? [] : spellingsOf(secret)))].filter(text =>
-    text.trim() !== ''
+function secretsIn (config: Config): string[] {
+  const secrets = secretKeys.flatMap(([path, kind]) =>
+    placesAt(config, path).flatMap(({ holder, name }) => kinds[kind].secretsIn(String(holder[name])))
   )
-}
-
-// The secret of `Bearer KEY` is the word after the scheme.
-function headerSecretsOf (value: string): string[] {
-  return [value, ...value.split(/\s+/).slice(1)]
+  return [...new Set(secrets.flatMap(spellingsOf))].filter(text => text.trim() !== '')
 }
 
 /** Lists the credentials and the path of a URL, because hosted gateways and collectors take API keys in the path. */

@@ -1,13 +1,14 @@
 import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { totalmem, networkInterfaces } from 'node:os'
+import { BlockList, isIP } from 'node:net'
+import { availableParallelism, totalmem, networkInterfaces } from 'node:os'
 import { createSecureContext, type SecureContextOptions } from 'node:tls'
 import { getHeapStatistics } from 'node:v8'
 import { cipherListOf } from './ciphers.js'
 import { bytesPerMb } from './units.js'
 import { type Mistake } from './config-error.js'
+import { isLoopback } from './ip-networks.js'
 import { type Config } from './schema.js'
-import { isIPv4 } from 'node:net'
 import { hostAndPort } from './value-checks.js'
 
 type KeyPair = Pick<Config['tls'], 'certFile' | 'keyFile'>
@@ -98,39 +99,60 @@ function isOwnListener (url: string, listen: string, interfaces: Interfaces): bo
   const own = hostAndPort(listen)
   // Port 0 picks a free port, which no configuration can name as an upstream.
   if (own.port === 0 || Number(port || (protocol === 'https:' ? 443 : 80)) !== own.port) return false
-  const [to, at] = [canonicalHost(hostname), canonicalHost(own.host)]
-  if (to === at) return true
-  // Connections to 0.0.0.0 or :: reach this machine.
-  if (isUnspecified(at)) {
-    return isUnspecified(to) || isLoopbackHost(to) || interfaces().some(({ address }) => canonicalHost(address) === to)
+  const host = hostname.replace(/^\[|\]$|\.$/g, '')
+  if (host === own.host.toLowerCase()) return true
+  const listener = new BlockList()
+  const addAddress = (address: string): void => listener.addAddress(address, familyOf(address))
+  addressesOf(own.host).forEach(addAddress)
+  if (isUnspecified(own.host)) {
+    listener.addSubnet('127.0.0.0', 8)
+    interfaces().forEach(({ address }) => addAddress(address))
   }
-  return isMainLoopback(at) && (isUnspecified(to) || (isMainLoopback(to) && (at === 'localhost' || to === 'localhost')))
+  // Matches IPv4-mapped IPv6 addresses too.
+  return addressesOf(host).some(address => listener.check(address, familyOf(address)))
 }
 
-/** Normalises a host: lower case, no brackets, no final dot, and IPv4-mapped IPv6 as IPv4. */
-function canonicalHost (host: string): string {
-  const bare = host.replace(/^\[|\]$/g, '').toLowerCase().replace(/\.$/, '')
-  if (!bare.includes(':')) return bare
-  const canonical = URL.canParse(`http://[${bare}]`) ? new URL(`http://[${bare}]`).hostname.slice(1, -1) : bare
-  const [, high, low] = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/.exec(canonical) ?? []
-  if (high === undefined || low === undefined) return canonical
-  const [a, b] = [parseInt(high, 16), parseInt(low, 16)]
-  return [a >> 8, a & 255, b >> 8, b & 255].join('.')
+/** Returns the addresses of a host as far as they are certain; connections to 0.0.0.0 or :: reach this machine. */
+function addressesOf (host: string): string[] {
+  if (host === 'localhost' || isUnspecified(host)) return ['127.0.0.1', '::1']
+  return isIP(host) === 0 ? [] : [host]
+}
+
+function familyOf (address: string): 'ipv4' | 'ipv6' {
+  return isIP(address) === 4 ? 'ipv4' : 'ipv6'
 }
 
 function isUnspecified (host: string): boolean {
   return host === '0.0.0.0' || host === '::'
 }
 
-function isLoopbackHost (host: string): boolean {
-  return isMainLoopback(host) || (isIPv4(host) && host.startsWith('127.'))
-}
-
-// Hosts that `localhost` resolves to.
-function isMainLoopback (host: string): boolean {
-  return host === 'localhost' || host === '127.0.0.1' || host === '::1'
-}
-
 function addressesOfMachine (): Array<{ address: string }> {
   return Object.values(networkInterfaces()).flatMap(addresses => addresses ?? [])
+}
+
+/** Setting that is valid but rarely intended. */
+export interface ConfigWarning {
+  readonly key: string
+  readonly message: string
+}
+
+/** Lists the rarely intended settings of a valid configuration. */
+export function warningsOf (config: Config): readonly ConfigWarning[] {
+  return [...adminWarnings(config), ...workerWarnings(config)]
+}
+
+function adminWarnings ({ admin }: Config): ConfigWarning[] {
+  if (admin.token !== null || isLoopback(hostAndPort(admin.listen).host)) return []
+  const message = 'the admin listener is reachable from other machines and there is no admin.token: ' +
+    'anyone who reaches it reads metrics and status; listen on 127.0.0.1, or set a token and restrict ' +
+    'access with a firewall'
+  return [{ key: 'admin.listen', message }]
+}
+
+function workerWarnings ({ workers }: Config): ConfigWarning[] {
+  const processors = availableParallelism()
+  if (workers <= 2 * processors) return []
+  const message = `${workers} workers share ${processors} processor${processors === 1 ? '' : 's'}: beyond twice the ` +
+    'processors they gain nothing, and each has a smaller part of cache.memory.maxMb; lower workers'
+  return [{ key: 'workers', message }]
 }

@@ -1,5 +1,4 @@
 import { accessSync, constants, statSync } from 'node:fs'
-import { homedir } from 'node:os'
 
 /** Returns true for a header without a value; a scheme without a key, such as `Bearer `, is no credential. */
 export function isEmptyHeader (name: string, value: string): boolean {
@@ -39,19 +38,7 @@ export function isFolderOrNew (path: string): boolean {
 
 /** Returns the mistake of a path that begins with ~, which only shells expand; undefined for any other. */
 export function tildeMistake (path: string): string | undefined {
-  if (!path.startsWith('~')) return undefined
-  const [, below] = /^~(\/.{1,200})$/.exec(path) ?? []
-  const home = below === undefined ? undefined : homeFolder()
-  return `expected an absolute path${home === undefined ? '' : `, such as ${home}${below}`}: varve does not expand ~`
-}
-
-// A user without an account, as containers have, has no home.
-function homeFolder (): string | undefined {
-  try {
-    return homedir()
-  } catch {
-    return undefined
-  }
+  return path.startsWith('~') ? 'expected an absolute path: varve does not expand ~' : undefined
 }
 
 /** Splits HOST:PORT; the brackets of an IPv6 host are removed. */

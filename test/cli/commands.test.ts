@@ -366,7 +366,7 @@ t.test('the compiled program checks, serves, and ends with 0 within 10 s of SIGT
   t.ok(performance.now() - printedAt < 10_000)
 })
 
-const tilde = /expected an absolute path, such as \/home\/me\/[a-z.]+: varve does not expand ~/
+const tilde = /expected an absolute path: varve does not expand ~/
 const noCertificate = /expected a PEM file with a certificate, got "\S+x\.pem": /
 const smallHeap = { NODE_OPTIONS: '--max-old-space-size=128' }
 

@@ -2,7 +2,7 @@ import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
 import { configSchema } from '../../src/config/schema.js'
-import { warningsOf } from '../../src/config/warnings.js'
+import { warningsOf } from '../../src/config/start-checks.js'
 import { runCommand, startCommand } from '../cli/command.js'
 import { varveAtSandbox } from '../support/varve.js'
 
