@@ -56,9 +56,6 @@ export const depositStream: AccountEventStream = {
   }
 }
 
-/** Event handle without any event. */
-export const streamWithoutEvents = emptyStream(depositAccount, 3n)
-
 /** A stream of an account without any event. */
 export function emptyStream (account: Address, creationNumber: bigint): AccountEventStream {
   return { account, creationNumber, countAtHeight: () => 0, eventAt: depositStream.eventAt }

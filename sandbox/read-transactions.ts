@@ -20,14 +20,9 @@ import {
   requireAccount,
   pageSize
 } from './request-context.js'
-import {
-  printTransaction,
-  transactionBytes,
-  pendingSubmission,
-  pendingTransactions,
-  transactionHash
-} from './transactions.js'
+import { printTransaction, transactionBytes, pendingSubmission, pendingTransactions } from './transactions.js'
 import { signedTransactionBytes } from './kinds/bytes.js'
+import { transactionHash } from './kinds/outcome.js'
 import { type SandboxResponse } from './make-response.js'
 import { joinItems } from './json.js'
 import { nextSequenceAt, versionOfSend } from './schedule.js'

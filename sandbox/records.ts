@@ -37,15 +37,13 @@ export type UserTransaction =
 
 /** Genesis, or a later administrative write set; neither has a sender. */
 export interface GenesisTransaction extends Committed {
-  payload: { write_set: WriteSet, type: 'write_set_payload' }
+  payload: {
+    write_set: { changes: WriteSetChange[], events: EventRecord[], type: 'direct_write_set' },
+    type: 'write_set_payload'
+  }
   events: EventRecord[]
   type: 'genesis_transaction'
 }
-
-/** Write set that is applied without a sender's transaction. */
-export type WriteSet =
-  | { changes: WriteSetChange[], events: EventRecord[], type: 'direct_write_set' }
-  | { execute_as: string, script: Script, type: 'script_write_set' }
 
 /** First transaction of a block. */
 export interface BlockMetadataTransaction extends Committed {
@@ -61,11 +59,11 @@ export interface BlockMetadataTransaction extends Committed {
   type: 'block_metadata_transaction'
 }
 
-/** Members that newer forms of block metadata add. */
-export type BlockMetadataExtension =
-  | { type: 'v0' }
-  | { randomness: string | null, type: 'v1' }
-  | { randomness: string | null, decryption_key: string | null, type: 'v2' }
+/** Members that a newer form of block metadata adds. */
+export interface BlockMetadataExtension {
+  randomness: string | null
+  type: 'v1'
+}
 
 /** Last transaction of a block: without or with the usage of the block. */
 export type BlockEndTransaction =
@@ -99,11 +97,6 @@ export type ValidatorTransaction =
     | {
       dkg_transcript: { epoch: string, author: string, payload: string },
       validator_transaction_type: 'dkg_result'
-    }
-    | {
-      certified_subtrx: { epoch: string, author: string, subtrx: string, signature: AggregateSignature },
-      encryption_key: string,
-      validator_transaction_type: 'chunky_d_k_g_result'
     }
   )
 
@@ -210,39 +203,13 @@ export interface MultisigPayload {
   type: 'multisig_payload'
 }
 
-/** Payload that is encrypted until its block is agreed on. */
-export type EncryptedPayload =
-  & {
-    payload_hash: string,
-    ciphertext: string,
-    encryption_epoch: string,
-    claimed_entry_fun: { module: string, name: string | null } | null,
-    type: 'encrypted_transaction_payload'
-  }
-  & ({ encrypted_state: 'encrypted' | 'failed_decryption' } | {
-    decrypted_payload: EntryFunctionPayload | ScriptPayload | MultisigPayload,
-    decryption_nonce: string,
-    encrypted_state: 'decrypted'
-  })
-
-/** Payload of a user transaction. */
-export type Payload =
-  | EntryFunctionPayload
-  | ScriptPayload
-  | { type: 'module_bundle_payload' }
-  | MultisigPayload
-  | EncryptedPayload
+/** Payload of a user transaction; varve forwards every form, so the newest, encrypted ones are left out. */
+export type Payload = EntryFunctionPayload | ScriptPayload | MultisigPayload
 
 /** Public key with its type. */
 export interface PublicKey {
   value: string
-  type:
-    | 'ed25519'
-    | 'secp256k1_ecdsa'
-    | 'secp256r1_ecdsa'
-    | 'keyless'
-    | 'federated_keyless'
-    | 'slh_dsa__sha2_128s'
+  type: 'ed25519' | 'secp256k1_ecdsa' | 'secp256r1_ecdsa' | 'keyless'
 }
 
 /** Signature with its type; a WebAuthn signature is by a secp256r1_ecdsa key. */
@@ -269,13 +236,6 @@ interface Abstraction {
 
 type SimpleSignature =
   | { public_key: string, signature: string, type: 'ed25519_signature' }
-  | {
-    public_keys: string[],
-    signatures: string[],
-    threshold: number,
-    bitmap: string,
-    type: 'multi_ed25519_signature'
-  }
   | { type: 'no_account_signature' }
 
 /** Signature of one account. */
@@ -283,7 +243,7 @@ export type AccountSignature =
   | SimpleSignature
   | SingleKey & { type: 'single_key_signature' }
   | MultiKey & { type: 'multi_key_signature' }
-  | Abstraction & { type: 'abstract_signature' | 'abstraction_signature' }
+  | Abstraction & { type: 'abstract_signature' }
 
 /** Accounts that sign one transaction. */
 export interface Signers {

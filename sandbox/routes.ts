@@ -11,7 +11,7 @@ import {
 import { readEventsByHandle, readEventsByNumber } from './read-events.js'
 import { readGasPrice, readHealth, readIndex, readInfo, readSpec } from './read-node-endpoints.js'
 import { readRawTableItem, readTableItem } from './read-table-item.js'
-import { encodeSubmission, simulateTransaction, submitTransaction } from './submit-transaction.js'
+import { simulateTransaction, submitTransaction } from './submit-transaction.js'
 import { readView } from './read-view.js'
 import { type SandboxResponse } from './make-response.js'
 
@@ -51,8 +51,7 @@ const table = [
   ['index', 'GET', 'v1', readIndex],
   ['index', 'GET', 'v1/', readIndex],
   ['submit_transaction', 'POST', 'v1/transactions', submitTransaction],
-  ['simulate_transaction', 'POST', 'v1/transactions/simulate', simulateTransaction],
-  ['encode_submission', 'POST', 'v1/transactions/encode_submission', encodeSubmission]
+  ['simulate_transaction', 'POST', 'v1/transactions/simulate', simulateTransaction]
 ] as const satisfies ReadonlyArray<readonly [string, Route['method'], string, Route['read']]>
 
 const routes = table.map(([endpoint, method, path, read]): Route => ({ endpoint, method, path: path.split('/'), read }))

@@ -66,8 +66,8 @@ export function offsetInCycle ({ startVersion }: Ledger, version: bigint): numbe
 const firstKindsByHeight = {
   1: 'observed_jwk_update',
   7: 'dkg_result',
-  13: 'chunky_d_k_g_result',
-  19: 'script_write_set',
+  13: 'dkg_result',
+  19: 'direct_write_set',
   25: 'direct_write_set'
 } as const
 

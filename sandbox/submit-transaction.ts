@@ -6,12 +6,12 @@ import { type EntryFunctionPayload, type TransactionSignature, type UserRequest 
 import { type SubmittedTransaction, faucet, gasOfSubmission } from './submissions.js'
 import { printTypeTag, readIdentifierBytes, readTypeTagBytes } from './type-tag.js'
 import { hasherOf, printHash } from './digests.js'
-import { rawTransactionBytes, signedTransactionBytes } from './kinds/bytes.js'
+import { signedTransactionBytes } from './kinds/bytes.js'
 import { pendingSubmission, simulatedRecord } from './transactions.js'
 import { makeCallPayload } from './kinds/requests.js'
 import { type Ledger } from './ledger.js'
 import { invalidInput, Problem } from './problem.js'
-import { readMediaType, readJsonObject } from './params.js'
+import { readMediaType } from './params.js'
 import { requestedFormat, type RequestContext, successResponse } from './request-context.js'
 import { makeResponse, type SandboxResponse } from './make-response.js'
 
@@ -40,21 +40,6 @@ export function simulateTransaction (context: RequestContext): SandboxResponse {
   const { ledger } = context.snapshot
   requireValid(ledger, transaction)
   return successResponse(context, 'json', JSON.stringify([simulatedRecord(ledger, transaction)]))
-}
-
-/** Encodes a transaction in JSON for its signature: the message to sign, in hex. */
-export function encodeSubmission (context: RequestContext): SandboxResponse {
-  requestedFormat(context, 'Encode submission')
-  const type = 'EncodeSubmissionRequest'
-  readJsonObject(type, ['sender', 'payload'], context.contentType, context.body)
-  try {
-    const request = JSON.parse(context.body.toString()) as Omit<UserRequest, 'signature'>
-    if (request.payload.type !== 'entry_function_payload') throw new RangeError('expected an entry_function_payload')
-    const raw = rawTransactionBytes({ ...request, replay_protection_nonce: null }, context.snapshot.ledger.chainId)
-    return successResponse(context, 'json', JSON.stringify(printHash(signingMessage(raw))))
-  } catch (error) {
-    throw invalidInput(`failed to parse "${type}": ${(error as Error).message}`)
-  }
 }
 
 /** Submits a transfer of the faucet; returns its hash. */

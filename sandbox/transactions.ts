@@ -2,12 +2,15 @@ import { accountOf, resourceWrite, chainAsset, primaryStore, storeOf } from './r
 import { longAddress } from './address.js'
 import { type EventRecord, type PendingTransaction, type CommittedTransaction } from './records.js'
 import { type CommittedSubmission, gasOfSubmission, type SubmittedTransaction } from './submissions.js'
-import { committedMembersOf, execute, leafOf, recordsOf } from './kinds/executed.js'
 import {
+  committedMembersOf,
+  execute,
   type Executed,
   feeStatement,
+  leafOf,
   moduleEvent,
   type Outcome,
+  recordsOf,
   type TransactionKind,
   type TransactionLocation
 } from './kinds/outcome.js'
@@ -18,8 +21,6 @@ import { senderlessKindAfterMetadata, mayBeAnyUserKind } from './schedule.js'
 import { onChainBytes } from './kinds/bytes.js'
 import { type SettledWrite, writeSetBytes } from './kinds/render-write-set.js'
 import { type Block, retainedBlocksBelowWindow, type Ledger } from './ledger.js'
-
-export { transactionHash } from './kinds/executed.js'
 
 const maxPrinted = 512
 

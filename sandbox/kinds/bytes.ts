@@ -16,8 +16,7 @@ import {
 } from '../records.js'
 import { trustedTypeTag, typeTagBytes } from '../type-tag.js'
 import { integerBytes, optionBytes, sequenceBytes, sizedBytes, textBytes, u64Bytes, variant } from '../bcs.js'
-import { infoBytes } from './executed.js'
-import { type Executed, type TransactionLocation } from './outcome.js'
+import { type Executed, infoBytes, type TransactionLocation } from './outcome.js'
 
 /** Encodes a committed transaction with its outcome and its write set, as `TransactionOnChainData`. */
 export function onChainBytes (executed: Executed, record: CommittedTransaction, writeSet: Buffer): Buffer {
@@ -43,15 +42,8 @@ function transactionBytesOf (
   switch (record.type) {
     case 'user_transaction':
       return variant(0, signedTransactionBytes(record, ledger.chainId))
-    case 'genesis_transaction': {
-      const { write_set: payload } = record.payload
-      return variant(
-        1,
-        payload.type === 'direct_write_set'
-          ? variant(0, writeSet, events)
-          : variant(1, bytesOfAddress(payload.execute_as), scriptBytes(payload.script))
-      )
-    }
+    case 'genesis_transaction':
+      return variant(1, variant(0, writeSet, events))
     case 'block_metadata_transaction':
       return metadataBytes(record)
     case 'state_checkpoint_transaction':
@@ -88,7 +80,6 @@ function metadataBytes (record: BlockMetadataTransaction): Buffer {
   ])
   const { block_metadata_extension: extension } = record
   if (extension === undefined) return variant(2, members)
-  if (extension.type === 'v0') return variant(5, variant(0, members))
   const randomness = extension.randomness === null
     ? undefined
     : Buffer.concat([
@@ -96,9 +87,7 @@ function metadataBytes (record: BlockMetadataTransaction): Buffer {
       u64Bytes(BigInt(record.round)),
       sizedBytes(bytesOfHex(extension.randomness))
     ])
-  if (extension.type === 'v1') return variant(5, variant(1, members, optionBytes(randomness)))
-  const key = extension.decryption_key === null ? undefined : sizedBytes(bytesOfHex(extension.decryption_key))
-  return variant(5, variant(2, members, optionBytes(randomness), optionBytes(key)))
+  return variant(5, variant(1, members, optionBytes(randomness)))
 }
 
 function validatorBytes (record: ValidatorTransaction): Buffer {
@@ -120,10 +109,6 @@ function validatorBytes (record: ValidatorTransaction): Buffer {
         optionBytes(signed.sig === null ? undefined : sizedBytes(bytesOfHex(signed.sig)))
       )
     }
-    case 'chunky_d_k_g_result': {
-      const { epoch, author, subtrx } = record.certified_subtrx
-      return variant(2, u64Bytes(BigInt(epoch)), bytesOfAddress(author), sizedBytes(bytesOfHex(subtrx)))
-    }
   }
 }
 
@@ -131,18 +116,14 @@ const keyVariants: Readonly<Record<PublicKey['type'], number>> = {
   ed25519: 0,
   secp256k1_ecdsa: 1,
   secp256r1_ecdsa: 2,
-  keyless: 3,
-  federated_keyless: 4,
-  slh_dsa__sha2_128s: 5
+  keyless: 3
 }
 const signatureVariants: Readonly<Record<KeySignature['type'], number>> = {
   ed25519: 0,
   secp256k1_ecdsa: 1,
   web_authn: 2,
   secp256r1_ecdsa: 2,
-  keyless: 3,
-  federated_keyless: 3,
-  slh_dsa__sha2_128s: 4
+  keyless: 3
 }
 
 /** Encodes a signed transaction: what its sender submitted. */
@@ -186,8 +167,6 @@ function payloadBytes (payload: Payload, nonce: string | null): Buffer {
   switch (payload.type) {
     case 'script_payload':
       return variant(0, scriptBytes(payload))
-    case 'module_bundle_payload':
-      return variant(1)
     case 'entry_function_payload':
       return nonce === null
         ? variant(2, entryFunctionBytes(payload))
@@ -203,14 +182,6 @@ function payloadBytes (payload: Payload, nonce: string | null): Buffer {
         3,
         bytesOfAddress(payload.multisig_address),
         optionBytes(multisigBytes(payload.transaction_payload))
-      )
-    case 'encrypted_transaction_payload':
-      // The layout changes from release to release, so this is only like one.
-      return variant(
-        5,
-        sizedBytes(bytesOfHex(payload.ciphertext)),
-        bytesOfHex(payload.payload_hash),
-        u64Bytes(BigInt(payload.encryption_epoch))
       )
   }
 }
@@ -250,7 +221,6 @@ function valueBytes (value: unknown): Buffer {
 function authenticatorBytes (signature: TransactionSignature): Buffer {
   switch (signature.type) {
     case 'ed25519_signature':
-    case 'multi_ed25519_signature':
       return accountBytes(signature)
     case 'multi_agent_signature':
       return variant(2, signersBytes(signature))
@@ -289,12 +259,6 @@ function accountBytes (signature: AccountSignature): Buffer {
   switch (signature.type) {
     case 'ed25519_signature':
       return variant(0, sizedBytes(bytesOfHex(signature.public_key)), sizedBytes(bytesOfHex(signature.signature)))
-    case 'multi_ed25519_signature':
-      return variant(
-        1,
-        sizedBytes(Buffer.concat([...signature.public_keys.map(bytesOfHex), Buffer.from([signature.threshold])])),
-        sizedBytes(Buffer.concat([...signature.signatures.map(bytesOfHex), bytesOfHex(signature.bitmap)]))
-      )
     case 'single_key_signature':
       return variant(2, publicKeyBytes(signature.public_key), keySignatureBytes(signature.signature))
     case 'multi_key_signature': {
@@ -310,8 +274,7 @@ function accountBytes (signature: AccountSignature): Buffer {
     }
     case 'no_account_signature':
       return variant(4)
-    case 'abstract_signature':
-    case 'abstraction_signature': {
+    case 'abstract_signature': {
       const [address, module, name] = signature.function_info.split('::')
       const data = sizedBytes(bytesOfHex(signature.auth_data))
       return variant(

@@ -4,14 +4,12 @@ import {
   type PublicKey,
   type AccountSignature,
   type TransactionSignature,
-  type EncryptedPayload,
   type EntryFunctionPayload,
   type FunctionAbi,
   type MultisigPayload,
   type Payload,
   type Script
 } from '../records.js'
-import { digestHex } from '../digests.js'
 import { generateHex, type TransactionLocation } from './outcome.js'
 
 /** Builds the payload of the transaction at a location. */
@@ -37,14 +35,6 @@ export function makeScript (location: TransactionLocation, isReadable: boolean):
   }
 }
 
-/** Builds an encrypted payload that validators failed to decrypt. */
-export const makeUndecryptedPayload: PayloadMaker = location => ({
-  ...encryptedMembers(location),
-  claimed_entry_fun: { module: '0x42::game', name: null },
-  encrypted_state: 'failed_decryption',
-  type: 'encrypted_transaction_payload'
-})
-
 /** Makers of every payload that can succeed, except the most common one. */
 export const otherPayloadMakers: readonly PayloadMaker[] = [
   // Covers every JSON form of an argument.
@@ -62,40 +52,13 @@ export const otherPayloadMakers: readonly PayloadMaker[] = [
     ]),
   location => ({ ...makeScript(location, true), type: 'script_payload' }),
   location => ({ ...makeScript(location, false), type: 'script_payload' }),
-  () => ({ type: 'module_bundle_payload' }),
   location => makeMultisigPayload(makeMoveToPayload(location)),
   location => makeMultisigPayload({ ...makeScript(location, true), type: 'script_payload' }),
-  () => makeMultisigPayload(null),
-  location => ({ ...encryptedMembers(location), encrypted_state: 'encrypted', type: 'encrypted_transaction_payload' }),
-  location => makeDecryptedPayload(location, makeMoveToPayload(location)),
-  location => makeDecryptedPayload(location, { ...makeScript(location, true), type: 'script_payload' }),
-  location => makeDecryptedPayload(location, makeMultisigPayload(makeMoveToPayload(location)))
+  () => makeMultisigPayload(null)
 ]
-
-type Decrypted = Extract<EncryptedPayload, { encrypted_state: 'decrypted' }>
 
 function makeMultisigPayload (inner: MultisigPayload['transaction_payload']): MultisigPayload {
   return { multisig_address: '0x5afe', transaction_payload: inner, type: 'multisig_payload' }
-}
-
-function encryptedMembers (location: TransactionLocation) {
-  return {
-    payload_hash: digestHex(location.ledger.seed, 'payload', location.version),
-    ciphertext: generateHex(location, 'ciphertext', 96),
-    encryption_epoch: String(location.block.epoch),
-    claimed_entry_fun: null
-  }
-}
-
-function makeDecryptedPayload (location: TransactionLocation, inner: Decrypted['decrypted_payload']): Decrypted {
-  return {
-    ...encryptedMembers(location),
-    claimed_entry_fun: { module: '0x42::game', name: 'move_to' },
-    decrypted_payload: inner,
-    decryption_nonce: generateHex(location, 'nonce', 16),
-    encrypted_state: 'decrypted',
-    type: 'encrypted_transaction_payload'
-  }
 }
 
 function scriptAbi (): FunctionAbi {
@@ -114,9 +77,7 @@ const keySizes: Readonly<Record<PublicKey['type'], number>> = {
   ed25519: 32,
   secp256k1_ecdsa: 65,
   secp256r1_ecdsa: 65,
-  keyless: 60,
-  federated_keyless: 92,
-  slh_dsa__sha2_128s: 32
+  keyless: 60
 }
 
 const signatureSizes: Readonly<Record<KeySignature['type'], number>> = {
@@ -124,9 +85,7 @@ const signatureSizes: Readonly<Record<KeySignature['type'], number>> = {
   secp256k1_ecdsa: 64,
   secp256r1_ecdsa: 64,
   web_authn: 180,
-  keyless: 330,
-  federated_keyless: 330,
-  slh_dsa__sha2_128s: 7_856
+  keyless: 330
 }
 
 /** Builds the signature of the transaction at a location. */
@@ -138,15 +97,6 @@ const ed25519 = (location: TransactionLocation, who: string) => ({
   public_key: generateHex(location, `${who} key`, 32),
   signature: generateHex(location, `${who} signature`, 64),
   type: 'ed25519_signature'
-} as const)
-
-// Sets the first two bits of the bitmap: two of three keys have signed.
-const multiEd25519 = (location: TransactionLocation, who: string) => ({
-  public_keys: [1, 2, 3].map(nth => generateHex(location, `${who} key ${nth}`, 32)),
-  signatures: [1, 2].map(nth => generateHex(location, `${who} signature ${nth}`, 64)),
-  threshold: 2,
-  bitmap: '0xc0000000',
-  type: 'multi_ed25519_signature'
 } as const)
 
 const singleKey = (key: PublicKey['type'], signature: KeySignature['type']): AccountSignatureMaker => location => ({
@@ -175,30 +125,22 @@ const abstractionMembers = (location: TransactionLocation) => ({
 
 const multiKey: AccountSignatureMaker = location => ({ ...multiKeyMembers(location), type: 'multi_key_signature' })
 const abstract: AccountSignatureMaker = location => ({ ...abstractionMembers(location), type: 'abstract_signature' })
-const olderAbstract: AccountSignatureMaker = location => ({
-  ...abstractionMembers(location),
-  type: 'abstraction_signature'
-})
 const noSignature: AccountSignatureMaker = () => ({ type: 'no_account_signature' })
 
 /** Makers of every form of signature, except the most common one by a single Ed25519 key. */
 export const otherSignatureMakers: readonly SignatureMaker[] = [
-  location => multiEd25519(location, 'sender'),
-  multiAgentMaker(ed25519, [ed25519, multiEd25519]),
+  multiAgentMaker(ed25519, [ed25519]),
   multiAgentMaker(singleKey('ed25519', 'ed25519'), [multiKey]),
-  multiAgentMaker(abstract, [olderAbstract, singleKey('secp256k1_ecdsa', 'secp256k1_ecdsa')]),
+  multiAgentMaker(abstract, [singleKey('secp256k1_ecdsa', 'secp256k1_ecdsa')]),
   feePayerMaker(ed25519, [], ed25519),
   feePayerMaker(singleKey('secp256r1_ecdsa', 'web_authn'), [], multiKey),
-  feePayerMaker(multiEd25519, [olderAbstract], abstract),
+  feePayerMaker(ed25519, [], abstract),
   feePayerMaker(ed25519, [noSignature], noSignature),
   singleSenderMaker('ed25519', 'ed25519'),
   singleSenderMaker('secp256k1_ecdsa', 'secp256k1_ecdsa'),
   singleSenderMaker('secp256r1_ecdsa', 'web_authn'),
   singleSenderMaker('secp256r1_ecdsa', 'secp256r1_ecdsa'),
   singleSenderMaker('keyless', 'keyless'),
-  singleSenderMaker('federated_keyless', 'keyless'),
-  singleSenderMaker('federated_keyless', 'federated_keyless'),
-  singleSenderMaker('slh_dsa__sha2_128s', 'slh_dsa__sha2_128s'),
   location => ({ ...multiKeyMembers(location), type: 'single_sender' }),
   location => ({ ...abstractionMembers(location), type: 'single_sender' }),
   () => ({ type: 'single_sender' }),
@@ -247,11 +189,11 @@ function signerAddress (location: TransactionLocation, who: string): string {
 }
 
 /** Generates a public key with the size of its type; no signature is ever checked. */
-function publicKeyOf (location: TransactionLocation, type: PublicKey['type'], nth = 0): PublicKey {
-  return { value: generateHex(location, `key ${type} ${nth}`, keySizes[type]), type }
+function publicKeyOf (location: TransactionLocation, type: PublicKey['type']): PublicKey {
+  return { value: generateHex(location, `key ${type} 0`, keySizes[type]), type }
 }
 
 /** Generates a signature with the size of its type; no signature is ever checked. */
-function keySignatureOf (location: TransactionLocation, type: KeySignature['type'], nth = 0): KeySignature {
-  return { value: generateHex(location, `signature ${type} ${nth}`, signatureSizes[type]), type }
+function keySignatureOf (location: TransactionLocation, type: KeySignature['type']): KeySignature {
+  return { value: generateHex(location, `signature ${type} 0`, signatureSizes[type]), type }
 }

@@ -3,7 +3,7 @@ import { digestHex } from '../digests.js'
 import { isDepositAt } from '../events.js'
 import { genesisItemKeys, itemWrite } from '../generated-table-items.js'
 import { epochBlocks } from '../ledger.js'
-import { type BlockMetadataExtension, type EventRecord, type TransactionMembers, type WriteSet } from '../records.js'
+import { type BlockMetadataExtension, type EventRecord, type TransactionMembers } from '../records.js'
 import {
   accountResources,
   assetMetadata,
@@ -16,16 +16,16 @@ import {
 } from '../resources.js'
 import { type SenderlessKind } from '../schedule.js'
 import { scheduledWrite } from '../scheduled.js'
-import { committedMembersOf, recordsOf } from './executed.js'
 import {
+  committedMembersOf,
   type Executed,
   freeOutcome,
   generateHex,
   moduleEvent,
+  recordsOf,
   type TransactionKind,
   type TransactionLocation
 } from './outcome.js'
-import { makeScript } from './requests.js'
 import { drawnItemWrite, scheduledValues } from './user-transactions.js'
 
 /** First transaction of the chain: writes every key of the initial state. */
@@ -94,23 +94,13 @@ export const blockEnd: TransactionKind = {
   }
 }
 
-// Covers every metadata extension that real chains have, the oldest form without one included.
+// Older blocks have no extension, and some epochs no randomness.
 function extensionOf (location: TransactionLocation): BlockMetadataExtension | undefined {
-  switch (location.block.height % 6n) {
+  switch (location.block.height % 3n) {
     case 1n:
-      return { type: 'v0' }
-    case 2n:
       return { randomness: null, type: 'v1' }
-    case 3n:
+    case 2n:
       return { randomness: generateHex(location, 'randomness', 32), type: 'v1' }
-    case 4n:
-      return { randomness: null, decryption_key: null, type: 'v2' }
-    case 5n:
-      return {
-        randomness: generateHex(location, 'randomness', 32),
-        decryption_key: generateHex(location, 'decryption key', 48),
-        type: 'v2'
-      }
     default:
       return undefined
   }
@@ -134,22 +124,6 @@ export const senderlessKinds: Readonly<Record<SenderlessKind, TransactionKind>> 
     dkg_transcript: { ...authored(location), payload: generateHex(location, 'transcript', 200) },
     validator_transaction_type: 'dkg_result'
   })),
-  chunky_d_k_g_result: validatorKind(location => ({
-    certified_subtrx: {
-      ...authored(location),
-      subtrx: generateHex(location, 'subtranscript', 200),
-      signature: signed(location)
-    },
-    encryption_key: generateHex(location, 'encryption key', 96),
-    validator_transaction_type: 'chunky_d_k_g_result'
-  })),
-  script_write_set: {
-    outcomeOf: location => freeOutcome([drawnItemWrite(location)]),
-    membersOf (executed) {
-      const script = { ...makeScript(executed.location, true), type_arguments: [], arguments: ['0x1'] }
-      return writeSetMembers(executed, { execute_as: '0x1', script, type: 'script_write_set' })
-    }
-  },
   direct_write_set: { outcomeOf: location => freeOutcome([drawnItemWrite(location)]), membersOf: directWriteSet }
 }
 
@@ -197,16 +171,13 @@ function observedKeys (location: TransactionLocation) {
   }
 }
 
-// An administrative write set lists its changes one by one, or is the result of a script.
+// An administrative write set lists its changes one by one.
 function directWriteSet (executed: Executed): TransactionMembers {
   const { changes } = committedMembersOf(executed)
-  return writeSetMembers(executed, { changes, events: recordsOf(executed), type: 'direct_write_set' })
-}
-
-function writeSetMembers (executed: Executed, writeSet: WriteSet): TransactionMembers {
+  const events = recordsOf(executed)
   return {
-    payload: { write_set: writeSet, type: 'write_set_payload' },
-    events: recordsOf(executed),
+    payload: { write_set: { changes, events, type: 'direct_write_set' }, type: 'write_set_payload' },
+    events,
     type: 'genesis_transaction'
   }
 }

@@ -18,6 +18,8 @@ import {
   feeStatement,
   generateHex,
   moduleEvent,
+  recordsOf,
+  transactionHash,
   type TransactionKind,
   type TransactionLocation,
   type UserKind
@@ -27,14 +29,12 @@ import {
   makeMoveToPayload,
   otherPayloadMakers,
   type PayloadMaker,
-  makeUndecryptedPayload,
   otherSignatureMakers
 } from './requests.js'
 import { mayBeAnyUserKind, offsetInCycle, knownSendAt } from '../schedule.js'
 import { manyDigestsHex } from '../digests.js'
 import { maxU64 } from '../values.js'
 import { type Write } from '../write.js'
-import { recordsOf, transactionHash } from './executed.js'
 
 /** Transaction that the seed makes an account send. */
 export const userTransaction: TransactionKind = {
@@ -129,8 +129,6 @@ const failures = [
 const differences: ReadonlyArray<Partial<UserKind>> = [
   ...otherSignatureMakers.map(makeSignature => ({ makeSignature })),
   ...otherPayloadMakers.map(makePayload => ({ makePayload })),
-  // Validators commit a transaction with an undecryptable payload, but do not execute it.
-  { makePayload: makeUndecryptedPayload, failure: 'Execution failed with miscellaneous error and no status code' },
   ...failures.map(failure => ({ failure })),
   { hasNonce: true },
   {

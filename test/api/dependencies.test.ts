@@ -8,7 +8,7 @@ import { publishedCode } from '../../src/api/state-key.js'
 import { readTouchedKeys, type TransactionDigest } from '../../src/follow/transaction-digest.js'
 import { Ledger } from '../../sandbox/ledger.js'
 import { defaultSettings } from '../../sandbox/options.js'
-import { dispatch } from '../../sandbox/dispatch.js'
+import { dispatch } from '../../sandbox/serve-request.js'
 import { transactionRecord } from '../../sandbox/transactions.js'
 import { check, seedTitle } from '../support/properties.js'
 

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { Ledger } from '../../sandbox/ledger.js'
 import { defaultSettings } from '../../sandbox/options.js'
-import { dispatch } from '../../sandbox/dispatch.js'
+import { dispatch } from '../../sandbox/serve-request.js'
 import { type WriteSetChange } from '../../sandbox/records.js'
 import { transactionRecord } from '../../sandbox/transactions.js'
 

@@ -3,7 +3,7 @@ import t from 'tap'
 import { rawTransactionBytes, signedTransactionBytes } from '../../sandbox/kinds/bytes.js'
 import { Ledger } from '../../sandbox/ledger.js'
 import { defaultSettings } from '../../sandbox/options.js'
-import { dispatch } from '../../sandbox/dispatch.js'
+import { dispatch } from '../../sandbox/serve-request.js'
 import { type UserRequest } from '../../sandbox/records.js'
 import { signingMessage, fundAccount } from '../../sandbox/submit-transaction.js'
 import { transactionRecord } from '../../sandbox/transactions.js'
@@ -189,28 +189,6 @@ t.test('an invalid transaction is rejected with the error of nodes', async t => 
     success: false,
     vm_status: 'LINKER_ERROR'
   })
-})
-
-t.test('encode_submission returns the message that a sender signs', async t => {
-  const [ledger, key] = [newLedger(), newKey()]
-  const request = {
-    sender: `0x${key.address}`,
-    sequence_number: '0',
-    max_gas_amount: '2000',
-    gas_unit_price: '100',
-    expiration_timestamp_secs: '4000000000',
-    payload: {
-      function: '0x1::aptos_account::transfer',
-      type_arguments: [],
-      arguments: [`0x${recipient}`, '5'],
-      type: 'entry_function_payload'
-    }
-  } as const
-  const body = Buffer.from(JSON.stringify(request))
-  const { status, text } = send(ledger, '/transactions/encode_submission', body, 'application/json')
-  const message = signingMessage(rawTransactionBytes({ ...request, replay_protection_nonce: null } as never, 4))
-  t.same([status, text], [200, JSON.stringify(`0x${message.toString('hex')}`)])
-  t.equal(send(ledger, '/transactions/encode_submission', Buffer.from('{}'), 'application/json').status, 400)
 })
 
 t.test('the faucet answers as those of test chains, and rejects anything else', async t => {

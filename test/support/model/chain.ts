@@ -1,4 +1,4 @@
-import { dispatch } from '../../../sandbox/dispatch.js'
+import { dispatch } from '../../../sandbox/serve-request.js'
 import { Ledger, type PrunedEventsMode } from '../../../sandbox/ledger.js'
 import { type SandboxResponse } from '../../../sandbox/make-response.js'
 import { defaultSettings, type Settings } from '../../../sandbox/options.js'

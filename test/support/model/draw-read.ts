@@ -1,4 +1,4 @@
-import { transactionHash } from '../../../sandbox/transactions.js'
+import { transactionHash } from '../../../sandbox/kinds/outcome.js'
 import { type SeededRandom } from './seeded-random.js'
 import { type Era } from './chain.js'
 import {

@@ -2,7 +2,7 @@ import { ErrorResponse } from '../../../src/api/error-response.js'
 import { type Read } from '../../../src/api/read.js'
 import { matchEndpoint, readRequest } from '../../../src/api/read-request.js'
 import { isStricterThanUpstream } from '../request-variants.js'
-import { type ReceivedRequest } from '../../../sandbox/dispatch.js'
+import { type ReceivedRequest } from '../../../sandbox/serve-request.js'
 
 /** A request exactly, short enough for a line of JSON. */
 export interface ModelRequest {
