@@ -90,6 +90,16 @@ t.test('every read through varve responds as documented: miss, hit, each form, a
   check(t, 'block_by_version', await varve.get('/v1/blocks/by_version/2000'), 200, 'hit')
 })
 
+// Forms of real nodes that the embedded node does not make up, since varve forwards them without reading them.
+const leftOut = new Set([
+  'type multi_ed25519_signature',
+  'type abstraction_signature',
+  'type module_bundle_payload',
+  'type encrypted_transaction_payload',
+  'validator_transaction_type chunky_d_k_g_result',
+  'type script_write_set'
+])
+
 t.test('every documented kind of transaction occurs, and each block responds as documented', async t => {
   const { varve, sandbox } = await varveAtSandbox(t, { prunedBlocks: 0, blocks: 64 })
   while (pendingTransactions(sandbox.ledger, sandbox.ledger.height).length === 0) sandbox.ledger.grow()
@@ -111,7 +121,8 @@ t.test('every documented kind of transaction occurs, and each block responds as 
   check(t, 'transaction_by_hash', got, 200, 'pending')
   meet(JSON.parse(got.body))
   t.ok(checker.kinds.length > 30)
-  for (const kind of checker.kinds) t.ok(met.has(kind), kind)
+  for (const kind of checker.kinds) t.equal(met.has(kind), !leftOut.has(kind), kind)
+  for (const kind of leftOut) t.ok(checker.kinds.includes(kind), kind)
 })
 
 t.test('every error responds as documented, whether varve or an upstream made it', async t => {

@@ -12,9 +12,9 @@ export interface EventPageSummary {
   readonly last: bigint | undefined
   /** True if sequence numbers rise by one, versions never fall and all events share one guid. */
   readonly isContiguous: boolean
-  /** The lowest ledger version among the events. */
+  /** The ledger version of the first event, the lowest of a contiguous page; undefined on an empty page. */
   readonly lowestVersion: bigint | undefined
-  /** The highest ledger version among the events. */
+  /** The ledger version of the last event, the highest of a contiguous page; undefined on an empty page. */
   readonly highestVersion: bigint | undefined
   /**
    * Path of the stream that all events belong to, by their guid; undefined on an empty page or if the stream is
@@ -40,14 +40,14 @@ export function readEventPageSummary (body: Buffer): EventPageSummary | undefine
     if (event === undefined) return undefined
     events.push(event)
   }
-  const versions = events.map(event => event.version)
+  const [first, last] = [events[0], events.at(-1)]
   return {
     count: events.length,
-    first: events[0]?.sequence,
-    last: events.at(-1)?.sequence,
+    first: first?.sequence,
+    last: last?.sequence,
     isContiguous: events.every((event, index) => follows(event, events[index - 1])),
-    lowestVersion: extremeVersion(versions, (a, b) => a < b),
-    highestVersion: extremeVersion(versions, (a, b) => a > b),
+    lowestVersion: first?.version,
+    highestVersion: last?.version,
     stream: sharedStreamOf(events)
   }
 }
@@ -81,14 +81,4 @@ function follows (event: PageEvent, before: PageEvent | undefined): boolean {
   if (before === undefined) return true
   return event.sequence === before.sequence + 1n && event.version >= before.version &&
     event.creation === before.creation && event.account === before.account
-}
-
-function extremeVersion (
-  versions: readonly bigint[],
-  isFurther: (a: bigint, b: bigint) => boolean
-): bigint | undefined {
-  return versions.reduce<bigint | undefined>(
-    (found, version) => found === undefined || isFurther(version, found) ? version : found,
-    undefined
-  )
 }

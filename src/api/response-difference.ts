@@ -76,14 +76,14 @@ function causeOf (read: Read, one: RenderedResponse, other: RenderedResponse): H
 function canBothBeRight (read: Read, one: RenderedResponse, other: RenderedResponse): boolean {
   const { accept, endpoint: { name, keyedBy, takesCursor } } = read
   if (accept === 'bcs') return takesCursor && isCutInBcs(one, other)
-  if (takesCursor) return isSameListing(name === 'account_modules' ? moduleMembers : typedMembers, one, other)
+  if (takesCursor) return isSamePage(name === 'account_modules' ? moduleMembers : typedMembers, one, other, true)
   if (name === 'account_module') return haveSameMembers(moduleMembers, one, wholeSpan(one), other, wholeSpan(other))
   switch (keyedBy) {
     case 'block':
     case 'height':
       return hasSameTransactions(one, other)
     case 'list':
-      return isSameRun(one, other)
+      return isSamePage(committedMembers, one, other, false)
     case 'transaction':
     case 'hash':
       return haveSameMembers(committedMembers, one, wholeSpan(one), other, wholeSpan(other))
@@ -103,23 +103,22 @@ function wholeSpan ({ body }: RenderedResponse): ByteRange[] {
   return [{ from: 0, to: body.length }]
 }
 
-// Operators set page limits: a longer listing continues where a shorter one ends with a cursor.
-function isSameListing (names: readonly string[], one: RenderedResponse, other: RenderedResponse): boolean {
+// Operators set page limits: a longer page continues where a shorter one ends, as its cursor or the versions show.
+function isSamePage (
+  names: readonly string[],
+  one: RenderedResponse,
+  other: RenderedResponse,
+  hasCursor: boolean
+): boolean {
   const [a, b] = [itemRangesIn(one.body), itemRangesIn(other.body)]
   if (a === undefined || b === undefined) return false
   const count = Math.min(a.length, b.length)
-  return mayBeCut(one, a, other, b) && haveSameMembers(names, one, a.slice(0, count), other, b.slice(0, count))
+  const shorter = a.length < b.length ? one : other
+  const mayBeCut = a.length === b.length || (count > 0 && (!hasCursor || shorter.cursor !== undefined))
+  return mayBeCut && haveSameMembers(names, one, a.slice(0, count), other, b.slice(0, count))
 }
 
-// Operators set page limits: a longer list of transactions continues the shorter one, as the versions show.
-function isSameRun (one: RenderedResponse, other: RenderedResponse): boolean {
-  const [a, b] = [itemRangesIn(one.body), itemRangesIn(other.body)]
-  if (a === undefined || b === undefined) return false
-  const count = Math.min(a.length, b.length)
-  return count > 0 && haveSameMembers(committedMembers, one, a.slice(0, count), other, b.slice(0, count))
-}
-
-// Operators set page limits, so the shorter of two listings ends with a cursor; BCS is not split into items.
+// BCS is not split into items.
 function isCutInBcs (one: RenderedResponse, other: RenderedResponse): boolean {
   const shorter = one.body.length < other.body.length ? one : other
   return one.body.length !== other.body.length && shorter.cursor !== undefined
@@ -130,17 +129,6 @@ function haveOtherStreams (read: Read, one: RenderedResponse, other: RenderedRes
   if (read.page === undefined) return false
   const [a, b] = [one, other].map(({ body }) => readEventPageSummary(body)?.stream)
   return a !== undefined && b !== undefined && a !== b
-}
-
-function mayBeCut (
-  one: RenderedResponse,
-  a: readonly unknown[],
-  other: RenderedResponse,
-  b: readonly unknown[]
-): boolean {
-  if (a.length === b.length) return true
-  const [shorter, length] = a.length < b.length ? [one, a.length] : [other, b.length]
-  return shorter.cursor !== undefined && length > 0
 }
 
 function hasSameTransactions (one: RenderedResponse, other: RenderedResponse): boolean {

@@ -1,6 +1,6 @@
 import { shortAddressOf } from './address.js'
 import { integerNormaliser } from './integer.js'
-import { quoteJson, unescapeJson } from './json-string.js'
+import { quoteJson, unescapeJson } from './strict-json-object.js'
 import { type TypeTag } from './type-tag.js'
 
 /** Returns one text for all values of a JSON string that nodes treat as equal. */

@@ -13,6 +13,7 @@ import {
   targetOf,
   bodyToText
 } from '../api/read.js'
+import { type PinKind } from '../api/endpoints.js'
 import { matchEndpoint, readRequest } from '../api/read-request.js'
 import { ErrorResponse, webFrameworkError } from '../api/error-response.js'
 import { bodyFromText } from '../api/request-body.js'
@@ -117,22 +118,18 @@ function reasonFor (read: Read, config: Config): string {
 }
 
 function lifetimeText ({ endpoint: { keyedBy } }: Read, { pages }: Config): string {
-  switch (keyedBy) {
-    case 'version':
-    case 'transaction':
-      return 'stored until evicted'
-    case 'block':
-    case 'height':
-      return 'stored for its height and for every version inside it, once another block follows'
-    case 'hash':
-      return 'stored once it is committed, moving before'
-    case 'list':
-      return 'stored where the list is full and has no gap, moving where it ends with the ledger'
-    case 'page':
-      return `stored for ${pages.eventsTtlSeconds} s while the page is full and has no gap`
-    case 'moving':
-      return 'never stored'
+  const ofBlock = 'stored for its height and for every version inside it, once another block follows'
+  const texts: Readonly<Record<PinKind, string>> = {
+    version: 'stored until evicted',
+    transaction: 'stored until evicted',
+    block: ofBlock,
+    height: ofBlock,
+    hash: 'stored once it is committed, moving before',
+    list: 'stored where the list is full and has no gap, moving where it ends with the ledger',
+    page: `stored for ${pages.eventsTtlSeconds} s while the page is full and has no gap`,
+    moving: 'never stored'
   }
+  return texts[keyedBy]
 }
 
 function reasonForFollowed ({ endpoint: { dependsOn } }: Read, maxAgeMs: number): string {
@@ -144,31 +141,22 @@ function reasonForFollowed ({ endpoint: { dependsOn } }: Read, maxAgeMs: number)
 
 function reasonForMoving (read: Read, config: Config): string {
   const { mode, maxAgeMs } = config.follow
-  if (mode === 'on' && maxAgeMs > 0 && read.endpoint.keyedBy === 'version') return reasonForFollowed(read, maxAgeMs)
+  const { keyedBy } = read.endpoint
+  if (mode === 'on' && maxAgeMs > 0 && keyedBy === 'version') return reasonForFollowed(read, maxAgeMs)
   const ms = microCacheMs(config.latest, read)
   const microCacheText = ms === 0
     ? 'moving: fetched each time, and never older than the request'
     : `moving: a response is reused for ${ms} ms`
-  if (read.endpoint.keyedBy === 'version' && config.latest.promote) {
+  if (keyedBy === 'version' && config.latest.promote) {
     return `${microCacheText}; what it reads is stored under the version of the response`
   }
-  switch (read.endpoint.keyedBy) {
-    case 'page':
-      return `${microCacheText}; ${
-        read.accept === 'bcs' ? 'events in BCS do not say' : 'without a start it is unknown'
-      } which page it is`
-    case 'list':
-    case 'hash':
-      return `${microCacheText}; ${
-        read.accept === 'bcs'
-          ? 'in BCS the transactions cannot be identified for sure'
-          : 'without a start they are the newest'
-      }`
-    case 'version':
-    case 'block':
-    case 'height':
-    case 'transaction':
-    case 'moving':
-      return microCacheText
+  const isBcs = read.accept === 'bcs'
+  if (keyedBy === 'page') {
+    return `${microCacheText}; ${isBcs ? 'events in BCS do not say' : 'without a start it is unknown'} which page it is`
   }
+  if (keyedBy === 'list' || keyedBy === 'hash') {
+    const why = isBcs ? 'in BCS the transactions cannot be identified for sure' : 'without a start they are the newest'
+    return `${microCacheText}; ${why}`
+  }
+  return microCacheText
 }

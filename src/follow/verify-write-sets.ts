@@ -96,25 +96,12 @@ function readStateKey (reader: BcsReader): StateDigest[] {
   return [key, wildcardDigest('resources', digits), ...path[0] === groupPath ? [wildcardDigest('groups', digits)] : []]
 }
 
+// Kinds 0 to 2 are a creation, a modification and a deletion; 3 to 5 are the same with metadata.
 function skipWriteOp (reader: BcsReader): void {
-  switch (reader.byte()) {
-    case 0:
-    case 1:
-      reader.bytes(reader.length())
-      return
-    case 2:
-      return
-    case 3:
-    case 4:
-      reader.bytes(reader.length())
-      skipMetadata(reader)
-      return
-    case 5:
-      skipMetadata(reader)
-      return
-    default:
-      throw new UnreadableBcsError('unknown kind of write')
-  }
+  const kind = reader.byte()
+  if (kind > 5) throw new UnreadableBcsError('unknown kind of write')
+  if (kind % 3 !== 2) reader.bytes(reader.length())
+  if (kind >= 3) skipMetadata(reader)
 }
 
 function skipMetadata (reader: BcsReader): void {
