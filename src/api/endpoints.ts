@@ -9,18 +9,55 @@ import {
   ofResources,
   ofTableItem
 } from './dependencies.js'
-import {
-  address,
-  asset,
-  cursor,
-  flag,
-  hash,
-  identifier,
-  type ParameterParser,
-  structTag,
-  u16,
-  u64
-} from './parameters.js'
+import { readAddress } from './address.js'
+import { readU16, readU64 } from './integer.js'
+import { isPinnedCursor, readPinnedCursor } from './pinned-cursor.js'
+import { isIdentifier, printTypeTag, readStructTag } from './type-tag.js'
+
+/** Returns the canonical form of a decoded parameter; undefined if the text cannot be valid. */
+type ParameterParser = (text: string) => string | undefined
+
+/** Address of an account or a table: all digits, lower case. */
+const address: ParameterParser = text => {
+  const digits = readAddress(text)
+  return digits && `0x${digits}`
+}
+
+/** Struct tag with its type arguments. */
+const structTag: ParameterParser = text => {
+  const tag = readStructTag(text)
+  return tag && printTypeTag(tag)
+}
+
+/** Asset of a balance: a coin by its type, any other asset by the address of its metadata. */
+const asset: ParameterParser = text => text.includes('::') ? structTag(text) : address(text)
+
+/** Name of a field or a module. */
+const identifier: ParameterParser = text => isIdentifier(text) ? text : undefined
+
+/** Version, height or sequence number. */
+const u64: ParameterParser = text => readU64(text)?.toString()
+
+/** Limit of a page. */
+const u16: ParameterParser = text => readU16(text)?.toString()
+
+/** Exactly `true` or `false`. */
+const flag: ParameterParser = text => text === 'true' || text === 'false' ? text : undefined
+
+/** Hash of a transaction: no digit may be left out. */
+const hash: ParameterParser = text => {
+  const [, digits] = /^(?:0x)?([0-9a-fA-F]{64})$/.exec(text) ?? []
+  return digits && `0x${digits.toLowerCase()}`
+}
+
+/**
+ * Cursor of a listing: any hex, because its contents are opaque, but a pinned cursor must be complete
+ * (docs/node-behaviour.md, "Cursors").
+ */
+const cursor: ParameterParser = text => {
+  const digits = /^(?:[0-9a-fA-F]{2})+$/.test(text) ? text.toLowerCase() : undefined
+  return digits !== undefined && isPinnedCursor(digits) && readPinnedCursor(digits) === undefined ? undefined : digits
+}
 
 /**
  * Immutable data by which a response can be stored. `version`: the state at `ledger_version`. `block`, `height`,

@@ -8,16 +8,18 @@ import {
   isNotFound,
   mediaTypeOf
 } from './upstream-response.js'
-import { type BlockSummary, readBlockSummary } from './block-summary.js'
-import { type Endpoint, type PinKind } from './endpoints.js'
-import { type EventPageSummary, readEventPageSummary } from './event-page-summary.js'
-import { namesStream, type Read } from './read.js'
 import {
+  type BlockSummary,
+  readBlockSummary,
+  type EventPageSummary,
+  readEventPageSummary,
   readTransactionSummary,
   readTransactions,
   type TransactionSummary,
   type TransactionListSummary
-} from './transaction-summary.js'
+} from './body-summaries.js'
+import { type Endpoint, type PinKind } from './endpoints.js'
+import { namesStream, type Read } from './read.js'
 
 /**
  * Reasons for not storing a response: the closed list of metric, log and Cache-Status (law 3: only proven history is

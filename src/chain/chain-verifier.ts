@@ -8,9 +8,8 @@ import { type ChainVerification, type EarlierStatements } from './quarantine.js'
 import { type ChainReader, type ComparedUpstream } from './chain-proof.js'
 import { type Spaces, type SpacesOptions } from './spaces.js'
 import { contradicts, isJump, isNear, type Tracker } from './tracker.js'
-import { readBlockEnd, readFinalBlockHash } from '../api/block-summary.js'
+import { readBlockEnd, readFinalBlockHash, readAccumulatorRoot } from '../api/body-summaries.js'
 import { blockByHeightTarget, transactionByVersionTarget } from '../api/request-targets.js'
-import { readAccumulatorRoot } from '../api/transaction-summary.js'
 import { probeRequest } from '../upstreams/upstream-request.js'
 
 // An upstream that was down may fail block reads for this long. After that it is compared without blocks, if no

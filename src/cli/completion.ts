@@ -21,22 +21,21 @@ function flagsOf ({ flags }: Command): readonly Flag[] {
   return [...flags, helpFlag]
 }
 
-function takesFile ({ value }: Flag): boolean {
-  return value === 'FILE'
+/** Completion of a value or of the words of a command; undefined where there is none. */
+type Offer = Command['words']
+
+function offerOf ({ value, choices }: Flag): Offer {
+  return value === 'FILE' ? 'files' : value === undefined ? undefined : choices ?? 'any'
 }
 
 function bashScript (commands: readonly Command[]): string {
   const cases = commands.map(command => {
     const valued = flagsOf(command).filter(({ value }) => value !== undefined)
-    const values = valued.map(flag =>
-      `        --${flag.name}) ${
-        takesFile(flag) ? 'files=1' : flag.choices === undefined ? ':' : `words='${flag.choices.join(' ')}'`
-      } ;;`
-    )
+    const values = valued.map(flag => `        --${flag.name}) ${bashOf(offerOf(flag))} ;;`)
     return `    ${command.name})
       case $before in
 ${values.join('\n')}${values.length > 0 ? '\n' : ''}        *)
-          ${bashWordsOf(command)}
+          ${bashOf(command.words)}
           [[ $word == -* ]] && words='${flagsOf(command).map(({ name }) => `--${name}`).join(' ')}' files= ;;
       esac ;;`
   })
@@ -66,25 +65,22 @@ complete -F _varve varve
 `
 }
 
-function bashWordsOf ({ words }: Command): string {
-  if (words === undefined || words === 'any') return ':'
-  return words === 'files' ? 'files=1' : `words='${words.join(' ')}'`
+function bashOf (offer: Offer): string {
+  if (offer === undefined || offer === 'any') return ':'
+  return offer === 'files' ? 'files=1' : `words='${offer.join(' ')}'`
 }
 
 function zshScript (commands: readonly Command[]): string {
   const described = commands.map(({ name, summary }) => `    ${quoted(`${name}:${summary}`)}`)
   const cases = commands.map(command => {
-    const specs = flagsOf(command).map(flag =>
-      quoted(
-        `${flag.isRepeatable === true ? '*' : ''}--${flag.name}[${flag.text.replaceAll(/[[\]:]/g, '\\$&')}]${
-          zshValueOf(flag)
-        }`
-      )
-    )
-    const { words } = command
-    const rest = words === undefined
-      ? []
-      : [quoted(words === 'files' ? '*:file:_files' : words === 'any' ? '*:word:' : `*:word:(${words.join(' ')})`)]
+    const specs = flagsOf(command).map(flag => {
+      const text = flag.text.replaceAll(/[[\]:]/g, '\\$&')
+      const value = flag.value === undefined
+        ? ''
+        : `:${flag.value.replaceAll(/[^A-Za-z]+/g, ' ').trim()}${zshOf(offerOf(flag))}`
+      return quoted(`${flag.isRepeatable === true ? '*' : ''}--${flag.name}[${text}]${value}`)
+    })
+    const rest = command.words === undefined ? [] : [quoted(`*:word${zshOf(command.words)}`)]
     return `    ${command.name}) _arguments ${[...specs, ...rest].join(' \\\n      ')} ;;`
   })
   return `#compdef varve
@@ -115,10 +111,9 @@ compdef _varve varve
 `
 }
 
-function zshValueOf (flag: Flag): string {
-  if (flag.value === undefined) return ''
-  const message = flag.value.replaceAll(/[^A-Za-z]+/g, ' ').trim()
-  return `:${message}:${takesFile(flag) ? '_files' : flag.choices === undefined ? '' : `(${flag.choices.join(' ')})`}`
+function zshOf (offer: Offer): string {
+  if (offer === undefined || offer === 'any') return ':'
+  return offer === 'files' ? ':_files' : `:(${offer.join(' ')})`
 }
 
 function fishScript (commands: readonly Command[]): string {
@@ -127,12 +122,13 @@ function fishScript (commands: readonly Command[]): string {
       ? `'not __fish_seen_subcommand_from ${wordsAfterVarve(commands).filter(word => word !== 'serve').join(' ')}'`
       : `'__fish_seen_subcommand_from ${command.name}'`
     const { words } = command
-    const rest = words === undefined || words === 'any'
-      ? []
-      : [`complete -c varve -n ${seen} ${words === 'files' ? '-F' : `-a ${quoted(words.join(' '))}`}`]
-    const flags = flagsOf(command).map(flag =>
-      `complete -c varve -n ${seen} -l ${flag.name}${fishValueOf(flag)} -d ${quoted(flag.text)}`
-    )
+    const rest = words === undefined || words === 'any' ? [] : [`complete -c varve -n ${seen}${fishOf(words)}`]
+    const flags = flagsOf(command).map(flag => {
+      const value = flag.value === undefined
+        ? ''
+        : `${offerOf(flag) === 'files' ? ' -r' : ' -x'}${fishOf(offerOf(flag))}`
+      return `complete -c varve -n ${seen} -l ${flag.name}${value} -d ${quoted(flag.text)}`
+    })
     return [
       `complete -c varve -n __fish_use_subcommand -a ${command.name} -d ${quoted(command.summary)}`,
       ...rest,
@@ -148,9 +144,9 @@ ${lines.join('\n')}
 `
 }
 
-function fishValueOf (flag: Flag): string {
-  if (flag.value === undefined) return ''
-  return takesFile(flag) ? ' -r -F' : flag.choices === undefined ? ' -x' : ` -x -a ${quoted(flag.choices.join(' '))}`
+function fishOf (offer: Offer): string {
+  if (offer === undefined || offer === 'any') return ''
+  return offer === 'files' ? ' -F' : ` -a ${quoted(offer.join(' '))}`
 }
 
 function quoted (text: string): string {

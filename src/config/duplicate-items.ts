@@ -12,11 +12,9 @@ export function rejectDuplicateUpstreamNames (upstreams: readonly unknown[], con
     const prefix = `${names[at]}-`
     const taken = names.findIndex(name => name.startsWith(prefix) && /^[0-9]+$/.test(name.slice(prefix.length)))
     if (taken === -1) return
-    context.addIssue({
-      code: 'custom',
-      path: [at, 'name'],
-      message: `expected another name: its addresses are NAME-1, NAME-2, ..., and upstreams.${taken} has such a name`
-    })
+    const message =
+      `expected another name: its addresses are NAME-1, NAME-2, ..., and upstreams.${taken} has such a name`
+    context.addIssue({ code: 'custom', path: [at, 'name'], message })
   })
 }
 
@@ -25,13 +23,9 @@ export function rejectDuplicateUpstreams (upstreams: readonly unknown[], context
   const identities = upstreams.map(identityOf)
   identities.forEach((identity, at) => {
     const first = identities.indexOf(identity)
-    if (identity !== undefined && first !== at) {
-      context.addIssue({
-        code: 'custom',
-        path: [at, 'url'],
-        message: `expected another URL, or other headers, than those of upstreams.${first}: remove one of the two`
-      })
-    }
+    if (identity === undefined || first === at) return
+    const message = `expected another URL, or other headers, than those of upstreams.${first}: remove one of the two`
+    context.addIssue({ code: 'custom', path: [at, 'url'], message })
   })
 }
 
@@ -56,13 +50,9 @@ function rejectDuplicates (
 ): void {
   texts.forEach((text, at) => {
     const first = texts.indexOf(text)
-    if (text !== undefined && first !== at) {
-      context.addIssue({
-        code: 'custom',
-        path: [at, key],
-        message: `expected a unique ${key}, but ${list}.${first} has the same one`
-      })
-    }
+    if (text === undefined || first === at) return
+    const message = `expected a unique ${key}, but ${list}.${first} has the same one`
+    context.addIssue({ code: 'custom', path: [at, key], message })
   })
 }
 

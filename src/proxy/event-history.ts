@@ -1,5 +1,5 @@
 import { type UpstreamResponse } from '../api/upstream-response.js'
-import { type EventPageSummary, readEventPageSummary } from '../api/event-page-summary.js'
+import { type EventPageSummary, readEventPageSummary } from '../api/body-summaries.js'
 import { type JudgedResponse, type StoreVerdict } from '../api/store-verdict.js'
 import { eventPathKeyOf, namesStream, type Read, requestedLimitOf } from '../api/read.js'
 import { defaultEventLimit } from '../api/read-request.js'

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { needsLayout, tableKeyBytes } from '../../src/api/key-bytes.js'
+import { needsLayout, tableKeyBytes } from '../../src/api/dependencies.js'
 import { structTagOf } from '../../src/api/state-key.js'
 import { realChanges } from '../support/cases.js'
 

@@ -1,8 +1,13 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { readAccumulatorRoot } from '../../src/api/transaction-summary.js'
-import { type BlockSummary, readBlockEnd, readBlockSummary } from '../../src/api/block-summary.js'
-import { type EventPageSummary, readEventPageSummary } from '../../src/api/event-page-summary.js'
+import {
+  readAccumulatorRoot,
+  type BlockSummary,
+  readBlockEnd,
+  readBlockSummary,
+  type EventPageSummary,
+  readEventPageSummary
+} from '../../src/api/body-summaries.js'
 import { check, seedTitle } from '../support/properties.js'
 import { u64 } from '../support/value-variants.js'
 

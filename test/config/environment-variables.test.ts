@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import t from 'tap'
 import { loadConfig } from '../../src/config/load.js'
-import { knownVariables } from '../../src/config/environment-variables.js'
+import { knownVariables } from '../../src/config/load.js'
 import { runCommand } from '../cli/command.js'
 
 const serve = ['serve', '--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0']

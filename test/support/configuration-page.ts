@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { z } from 'zod'
 import { restartPaths } from '../../src/config/restart-keys.js'
-import { overrides } from '../../src/config/environment-variables.js'
+import { overrides } from '../../src/config/load.js'
 import { configSchema } from '../../src/config/schema.js'
 import { unitPatternOf } from '../../src/config/units.js'
 
