@@ -41,8 +41,3 @@ export function transactionsTarget (start: bigint | undefined, limit: number): s
 export function streamPathOf (address: string, creation: bigint | string): string {
   return `/v1/accounts/${address}/events/${creation}`
 }
-
-/** Returns true if a POST to a target only reads, also behind a path prefix; a POST elsewhere may be a transaction. */
-export function isReadByPost (target: string): boolean {
-  return /\/v1\/(?:view$|view\?|tables\/)/.test(target)
-}

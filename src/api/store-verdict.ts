@@ -92,12 +92,8 @@ export function possibleReasonsOf ({ keyedBy }: Pick<Endpoint, 'keyedBy'>): read
   return [...ofAll, ...ofKeying[keyedBy]]
 }
 
-/** Settings that decide how long a response is stored. */
-export interface LifetimeOptions {
-  /**
-   * Lifetime of a full page of events, because a path can lead to another stream later (docs/node-behaviour.md, "Event
-   * streams").
-   */
+/** Lifetime of a full page of events: a path can lead to another stream (docs/node-behaviour.md, "Event streams"). */
+interface LifetimeOptions {
   readonly eventsTtlMs: number
 }
 

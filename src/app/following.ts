@@ -146,7 +146,7 @@ export class Following {
   close (): void {
     this.#loop?.close()
     this.#loop = undefined
-    this.#follower?.release()
+    this.#follower?.clear()
     this.#options.tracker.follow(undefined)
   }
 

@@ -1,5 +1,10 @@
 import { type z } from 'zod'
 
+/** Reports a mistake that concerns several values. */
+export function reject (context: z.RefinementCtx, path: Array<string | number>, message: string): void {
+  context.addIssue({ code: 'custom', path, message })
+}
+
 /**
  * Rejects two upstreams with one name, including default names by position and those of addresses. Runs beside the
  * other checks, so the list may still be invalid.
@@ -14,7 +19,7 @@ export function rejectDuplicateUpstreamNames (upstreams: readonly unknown[], con
     if (taken === -1) return
     const message =
       `expected another name: its addresses are NAME-1, NAME-2, ..., and upstreams.${taken} has such a name`
-    context.addIssue({ code: 'custom', path: [at, 'name'], message })
+    reject(context, [at, 'name'], message)
   })
 }
 
@@ -25,7 +30,7 @@ export function rejectDuplicateUpstreams (upstreams: readonly unknown[], context
     const first = identities.indexOf(identity)
     if (identity === undefined || first === at) return
     const message = `expected another URL, or other headers, than those of upstreams.${first}: remove one of the two`
-    context.addIssue({ code: 'custom', path: [at, 'url'], message })
+    reject(context, [at, 'url'], message)
   })
 }
 
@@ -52,7 +57,7 @@ function rejectDuplicates (
     const first = texts.indexOf(text)
     if (text === undefined || first === at) return
     const message = `expected a unique ${key}, but ${list}.${first} has the same one`
-    context.addIssue({ code: 'custom', path: [at, key], message })
+    reject(context, [at, key], message)
   })
 }
 

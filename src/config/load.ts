@@ -73,17 +73,9 @@ type WithUnits<T> = T extends readonly unknown[] ? { readonly [At in keyof T]: W
   T
 
 /** Settings from the command line, as typed. */
-export interface Flags {
-  readonly config?: string | undefined
-  readonly sandbox?: boolean | undefined
-  readonly upstream?: string[] | undefined
-  readonly listen?: string | undefined
-  readonly admin?: string | undefined
-  readonly redis?: string | undefined
-  readonly disk?: string | undefined
-  readonly workers?: string | undefined
-  readonly 'log-level'?: string | undefined
-}
+export type Flags =
+  & { readonly [Name in 'config' | Exclude<typeof overrides[number]['flag'], 'upstream'>]?: string | undefined }
+  & { readonly sandbox?: boolean | undefined, readonly upstream?: string[] | undefined }
 
 /** Checks that a command needs beyond the validity of each key. */
 export interface ConfigRequirements {

@@ -2,7 +2,12 @@ import { isIP } from 'node:net'
 import { z } from 'zod'
 import { leavesEachWorkerASlot } from './worker-upstream-limits.js'
 import { mistakeInCiphers } from './ciphers.js'
-import { rejectDuplicateClients, rejectDuplicateUpstreamNames, rejectDuplicateUpstreams } from './duplicate-items.js'
+import {
+  reject,
+  rejectDuplicateClients,
+  rejectDuplicateUpstreamNames,
+  rejectDuplicateUpstreams
+} from './duplicate-items.js'
 import { isIpNetwork, namedIpNetworks } from './ip-networks.js'
 import {
   hostAndPort,
@@ -27,44 +32,10 @@ const optionalFile = pathOf(isReadable, 'expected a file that can be read').desc
   .nullable()
   .default(null)
 
-/** Schema of the key `log`. */
-const logSchema = z.strictObject({
-  level: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
-  levelNames: z.boolean().default(false),
-  isoTimes: z.boolean().default(false),
-  access: z.boolean().default(false),
-  accessFields: z.array(z.enum(accessFields)).nullable().default(null),
-  accessSample: z.number().min(0).max(1).default(1),
-  accessSlowMs: z.int().min(0).max(3_600_000).default(1000)
-})
-
-/** Schema of the key `follow`. */
-const followSchema = z.strictObject({
-  mode: z.enum(['off', 'observe', 'on']).default('off'),
-  maxAgeMs: z.int().min(0).max(60_000).default(250),
-  verify: z.number().min(0).max(1).default(0.02)
-})
-
-/** Returns what is wrong with following together with the micro-cache of state; undefined if nothing is. */
-function mistakeInFollow (
-  { mode }: z.output<typeof followSchema>,
-  { stateMs }: { readonly stateMs: number }
-): string | undefined {
-  return mode === 'on' && stateMs > 0
-    ? 'expected off or observe together with latest.stateMs: a read cannot have two ages'
-    : undefined
-}
-
 const collectorUrl = z.string().refine(
   text => /^https?:\/\/[^@?#]*$/.test(text) && URL.canParse(text),
   'expected the http or https URL of a collector without credentials and query, such as http://127.0.0.1:4318'
 ).describe('an http or https URL')
-
-/** Schema of the key `tracing`. */
-const tracingSchema = z.strictObject({
-  otlpUrl: collectorUrl.nullable().default(null),
-  sample: z.number().min(0).max(1).default(0.01)
-})
 
 /** Returns the type of a path; `message` is the mistake of one that fails the check. */
 function pathOf (isValid: (path: string) => boolean, message: string): z.ZodString {
@@ -116,10 +87,7 @@ const origin = z.string().refine(isOrigin, 'expected an origin as browsers send 
 const cipherList = z.string().describe('a cipher list of OpenSSL').superRefine((text, context) => {
   const mistake = mistakeInCiphers(text)
   if (mistake === undefined) return
-  context.addIssue({
-    code: 'custom',
-    message: `expected a cipher list of OpenSSL, such as ECDHE+AESGCM:ECDHE+CHACHA20: ${mistake}`
-  })
+  reject(context, [], `expected a cipher list of OpenSSL, such as ECDHE+AESGCM:ECDHE+CHACHA20: ${mistake}`)
 })
 // Node.js would throw on any other character, but only when the first request is sent.
 const headerName = z.string().regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'expected a header name')
@@ -128,11 +96,7 @@ const headerValue = z.string().regex(/^[\t\x20-\x7e\x80-\xff]*$/, 'expected a he
 const upstreamHeaders = z.record(headerName, headerValue).superRefine((headers, context) => {
   for (const [name, value] of Object.entries(headers)) {
     if (isEmptyHeader(name, value)) {
-      context.addIssue({
-        code: 'custom',
-        path: [name],
-        message: 'expected a value that is not empty: set it, or remove the header'
-      })
+      reject(context, [name], 'expected a value that is not empty: set it, or remove the header')
     }
   }
 })
@@ -167,10 +131,7 @@ const upstream = z.strictObject({
   maxLagSeconds: z.int().min(1).max(86_400).default(60),
   priority: z.int().min(0).max(100).default(0),
   weight: z.int().min(1).max(1000).default(1)
-}).refine(
-  ({ certFile, keyFile }) => (certFile === null) === (keyFile === null),
-  'expected both certFile and keyFile, or neither'
-)
+}).refine(hasBothFilesOrNone, 'expected both certFile and keyFile, or neither')
 
 const redis = z.strictObject({
   url: redisUrl.nullable().default(null),
@@ -211,17 +172,22 @@ export const configSchema = z.strictObject({
     ).default(1.2),
     ciphers: cipherList.nullable().default(null)
   }).prefault({})
-    .refine(
-      tls => (tls.certFile === null) === (tls.keyFile === null),
-      'expected both certFile and keyFile, or neither'
-    ),
+    .refine(hasBothFilesOrNone, 'expected both certFile and keyFile, or neither'),
   admin: z.strictObject({
     listen: address.default('127.0.0.1:9464'),
     token: secret.nullable().default(null),
     hosts: z.array(hostName).default([])
   }).prefault({}),
   workers: z.int().min(1).max(256).default(1),
-  log: logSchema.prefault({}),
+  log: z.strictObject({
+    level: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
+    levelNames: z.boolean().default(false),
+    isoTimes: z.boolean().default(false),
+    access: z.boolean().default(false),
+    accessFields: z.array(z.enum(accessFields)).nullable().default(null),
+    accessSample: z.number().min(0).max(1).default(1),
+    accessSlowMs: z.int().min(0).max(3_600_000).default(1000)
+  }).prefault({}),
   trustProxy: z.array(
     z.string().refine(
       isIpNetwork,
@@ -246,7 +212,11 @@ export const configSchema = z.strictObject({
     redis: redis.prefault({}),
     maxEntryMb: z.int().min(1).max(1024).default(8)
   }).prefault({}),
-  follow: followSchema.prefault({}),
+  follow: z.strictObject({
+    mode: z.enum(['off', 'observe', 'on']).default('off'),
+    maxAgeMs: z.int().min(0).max(60_000).default(250),
+    verify: z.number().min(0).max(1).default(0.02)
+  }).prefault({}),
   http: z.strictObject({ fastPath: z.boolean().default(true) }).prefault({}),
   latest: z.strictObject({
     stateMs: milliseconds.default(0),
@@ -288,45 +258,37 @@ export const configSchema = z.strictObject({
       .superRefine(rejectDuplicateClients, { when: ({ value }) => Array.isArray(value) })
   }).prefault({}).superRefine(({ required, keys }, context) => {
     if (required && keys.length === 0) {
-      context.addIssue({
-        code: 'custom',
-        path: ['keys'],
-        message: 'expected at least one key, because required is true'
-      })
+      reject(context, ['keys'], 'expected at least one key, because required is true')
     }
   }),
   passThrough: z.enum(['none', 'reads', 'transactions', 'all']).default('reads'),
-  tracing: tracingSchema.prefault({}),
+  tracing: z.strictObject({
+    otlpUrl: collectorUrl.nullable().default(null),
+    sample: z.number().min(0).max(1).default(0.01)
+  }).prefault({}),
   cors: z.strictObject({
     origins: z.union([z.literal('*'), z.array(origin)], 'expected "*" or a list of origins').default('*')
   }).prefault({}),
   downstream: z.strictObject({ cacheControl: z.enum(['revalidate', 'immutable', 'off']).default('revalidate') })
     .prefault({})
 }).superRefine(({ listen, admin, workers, upstreams, head, follow, latest, trustProxy }, context) => {
-  const followMistake = mistakeInFollow(follow, latest)
-  if (followMistake !== undefined) {
-    context.addIssue({ code: 'custom', path: ['follow', 'mode'], message: followMistake })
+  if (follow.mode === 'on' && latest.stateMs > 0) {
+    const message = 'expected off or observe together with latest.stateMs: a read cannot have two ages'
+    reject(context, ['follow', 'mode'], message)
   }
   const unix = trustProxy.indexOf('unix')
   if (unix !== -1 && socketPathOf(listen) === undefined) {
     const message = 'expected listen: unix:PATH together with unix: other connections have an address'
-    context.addIssue({ code: 'custom', path: ['trustProxy', unix], message })
+    reject(context, ['trustProxy', unix], message)
   }
   // Port 0 picks a different free port each time.
   if (listen === admin.listen && hostAndPort(listen).port !== 0) {
-    context.addIssue({
-      code: 'custom',
-      path: ['admin', 'listen'],
-      message: 'expected another address than listen'
-    })
+    reject(context, ['admin', 'listen'], 'expected another address than listen')
   }
   const few = upstreams.findIndex(upstream => !leavesEachWorkerASlot(workers, upstream, head.pollMs))
   if (few !== -1) {
-    context.addIssue({
-      code: 'custom',
-      path: ['workers'],
-      message: `expected fewer workers: each needs a share of upstreams.${few}.maxConcurrent and requestsPerSecond`
-    })
+    const limits = `upstreams.${few}.maxConcurrent and requestsPerSecond`
+    reject(context, ['workers'], `expected fewer workers: each needs a share of ${limits}`)
   }
 })
 
@@ -351,4 +313,8 @@ function isUpstreamUrl (text: string): boolean {
   // Client libraries expect /v1 in the URL, but varve adds it, so requests would go to /v1/v1.
   return url.username === '' && url.password === '' && url.search === '' && url.hash === '' &&
     !/\/v1\/?$/.test(url.pathname)
+}
+
+function hasBothFilesOrNone ({ certFile, keyFile }: Readonly<Record<'certFile' | 'keyFile', string | null>>): boolean {
+  return (certFile === null) === (keyFile === null)
 }

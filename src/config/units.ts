@@ -28,18 +28,6 @@ const keyUnits = [
   { suffix: /Gb$/, units: bytes, own: kb ** 3, example: '500MB or 10GB' }
 ] as const
 
-/** A number and a unit, for the JSON Schema; KiB, MiB, GiB and TiB are other names of the same sizes. */
-export const unitPatterns = {
-  duration: '^[0-9]+(?:\\.[0-9]+)?(?:ms|s|m|h|d)$',
-  size: '^[0-9]+(?:\\.[0-9]+)?(?:B|[KMGT]i?B)$'
-} as const
-
-/** Returns the pattern of texts with a unit that a key takes; undefined for a key without a unit. */
-export function unitPatternOf (key: string): string | undefined {
-  const found = keyUnits.find(({ suffix }) => suffix.test(key))
-  return found && (found.units === bytes ? unitPatterns.size : unitPatterns.duration)
-}
-
 /** Returns examples of texts with a unit that a key takes; undefined for a key without a unit. */
 export function unitExamplesOf (key: string): string | undefined {
   return keyUnits.find(({ suffix }) => suffix.test(key))?.example

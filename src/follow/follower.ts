@@ -205,16 +205,11 @@ export class Follower {
     this.#notify()
   }
 
-  /** Forgets everything, because the chain may be another one. */
+  /** Forgets everything, because the chain may be another one, or because another configuration follows. */
   clear (): void {
     this.#knowledge.clear()
     this.#sentAtMs = -Infinity
     if (this.#state === 'following') this.setState('starting', undefined)
-  }
-
-  /** Frees what is known, since the first configuration's context lives as long as the process. */
-  release (): void {
-    this.#knowledge.clear()
   }
 
   #setState (state: FollowState, reason: string | undefined): void {

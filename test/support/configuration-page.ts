@@ -4,7 +4,12 @@ import { z } from 'zod'
 import { restartPaths } from '../../src/config/restart-keys.js'
 import { overrides } from '../../src/config/load.js'
 import { configSchema } from '../../src/config/schema.js'
-import { unitPatternOf } from '../../src/config/units.js'
+
+// A number and a unit by the end of a key; KiB, MiB, GiB and TiB are other names of the same sizes.
+const unitPatterns = [
+  [/(?:\bms|Ms|Seconds)$/, '^[0-9]+(?:\\.[0-9]+)?(?:ms|s|m|h|d)$'],
+  [/(?:Kb|Mb|Gb)$/, '^[0-9]+(?:\\.[0-9]+)?(?:B|[KMGT]i?B)$']
+] as const
 
 /** Parts of a JSON schema that the page uses. */
 interface Shape {
@@ -199,7 +204,7 @@ function withTexts (shape: SchemaPart, key: string): SchemaPart {
   const isAnyText = (one: SchemaPart): boolean =>
     one.type === 'string' && one.pattern === undefined && one.enum === undefined
   if (isCollection || isAnyText(shape) || shape.$ref !== undefined) return shape
-  const pattern = unitPatternOf(key.slice(key.lastIndexOf('.') + 1))
+  const pattern = unitPatterns.find(([suffix]) => suffix.test(key))?.[1]
   const { anyOf = [shape], ...rest } = shape
   const texts = [...pattern === undefined ? [] : [{ type: 'string', pattern }], reference]
   if (anyOf.some(isAnyText)) return shape
