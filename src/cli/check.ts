@@ -4,6 +4,7 @@ import { type LoadedConfig, loadConfig } from '../config/load.js'
 import { maskSecrets, SecretMasker } from '../config/secrets.js'
 import { type ConfigWarning, warningsOf } from '../config/start-checks.js'
 import { type ExitCode, exitCodes, type Io } from '../app/io.js'
+import { inColumns } from './format.js'
 import { type OnlineFinding } from '../app/online-check.js'
 
 /** Flags of `check`. */
@@ -88,8 +89,5 @@ function tableOf (findings: readonly OnlineFinding[]): string {
     const texts = [...problems, shownFacts].filter(text => text !== '')
     return [what, name, problems.length === 0 ? 'ok' : 'PROBLEM', texts.join('; ')]
   })
-  const widths = [0, 1, 2].map(at => Math.max(...rows.map(row => row[at]?.length ?? 0)))
-  return `\n# online:\n${
-    rows.map(row => `#   ${row.map((text, at) => text.padEnd(widths[at] ?? 0)).join('  ').trimEnd()}\n`).join('')
-  }`
+  return `\n# online:\n${inColumns(rows).map(line => `#   ${line}\n`).join('')}`
 }

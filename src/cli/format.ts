@@ -23,3 +23,9 @@ export function groupDigits (count: number | string = '?'): string {
 export function formatCount (count: number, one: string, many = `${one}s`): string {
   return `${groupDigits(count)} ${count === 1 ? one : many}`
 }
+
+/** Aligns the columns of a table, two blanks apart. */
+export function inColumns (rows: ReadonlyArray<readonly string[]>): string[] {
+  const widths = rows[0]?.map((_, at) => Math.max(...rows.map(row => row[at]?.length ?? 0))) ?? []
+  return rows.map(row => row.map((text, at) => text.padEnd(widths[at] ?? 0)).join('  ').trimEnd())
+}

@@ -3,7 +3,7 @@ import { type ExitCode, exitCodes, type Io } from '../app/io.js'
 import { type TierStatus } from '../cache/tier.js'
 import { type statusOf } from '../http/status.js'
 import { type AdminFlags, AdminUnreachableError, callAdmin, parseObject } from './admin.js'
-import { formatCount, formatDuration, groupDigits } from './format.js'
+import { formatCount, formatDuration, groupDigits, inColumns } from './format.js'
 
 const watchMs = 2000
 const clearScreen = '\u001b[2J\u001b[H'
@@ -75,10 +75,10 @@ export function statusScreenOf (json: unknown): string {
       ...Object.entries(tiers).map(([name, tier = {}]) => [name, tierText(tier)] as const),
       ['requests', requestsText(recent)],
       ['hit rate', hitRateText(recent)]
-    ]),
+    ]).map(line => `  ${line}`),
     '',
-    ...table(upstreams)
-  ].map(line => `${line.trimEnd()}\n`).join('')
+    ...table(upstreams).map(line => `  ${line}`)
+  ].map(line => `${line}\n`).join('')
 }
 
 function stateOf ({ ready, level, draining }: Status): string {
@@ -141,20 +141,16 @@ function failedOf (recent: Recent): number {
 }
 
 function rows (pairs: ReadonlyArray<readonly [string, string | undefined]>): string[] {
-  const shown = pairs.filter(([, text]) => text !== undefined)
-  const width = Math.max(...shown.map(([name]) => name.length))
-  return shown.map(([name, text = '']) => `  ${name.padEnd(width)}  ${text}`)
+  return inColumns(pairs.flatMap(([name, text]) => text === undefined ? [] : [[name, text]]))
 }
 
 function table (upstreams: NonNullable<Status['upstreams']>): string[] {
-  const lines = [
-    upstreamColumns.map(([, title]) => title as string),
+  return inColumns([
+    upstreamColumns.map(([, title]) => title),
     ...upstreams.map(upstream =>
       upstreamColumns.map(([key]) =>
         `${upstream[key] ?? ''}${key === 'state' && upstream.cordoned ? ', cordoned' : ''}`
       )
     )
-  ]
-  const widths = upstreamColumns.map((_, at) => Math.max(...lines.map(line => line[at]?.length ?? 0)))
-  return lines.map(line => `  ${line.map((text, at) => text.padEnd(widths[at] ?? 0)).join('  ')}`)
+  ])
 }

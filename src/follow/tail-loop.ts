@@ -1,17 +1,10 @@
 import { TokenBucket, type TokenRate } from '../token-bucket.js'
-import { type FollowState, type FollowUpdate, type TailDemandSink } from './follower.js'
-import { type FollowedHead } from './ledger-knowledge.js'
-import { type TailReading, type TailResult } from './tail-reader.js'
+import { type Follower, type TailDemandSink } from './follower.js'
+import { type TailReader, type TailReading, type TailResult } from './tail-reader.js'
 import { type TouchAllReason } from './transaction-digest.js'
 
 /** Receives what a tail loop reads. */
-export interface TailSubscriber {
-  readonly head: FollowedHead | undefined
-  readonly state: FollowState
-  apply(update: FollowUpdate): void
-  setState(state: Exclude<FollowState, 'following'>, reason: string | undefined): void
-  clear(): void
-}
+export type TailSubscriber = Pick<Follower, 'head' | 'state' | 'apply' | 'setState' | 'clear'>
 
 /** Counters of the tail. */
 export interface TailMetrics {
@@ -21,10 +14,7 @@ export interface TailMetrics {
 
 /** Parts of a tail loop. */
 export interface TailLoopOptions {
-  readonly reader: {
-    readHead(): Promise<TailReading>,
-    readAfter(head: FollowedHead): Promise<TailReading>
-  }
+  readonly reader: Pick<TailReader, 'readHead' | 'readAfter'>
   readonly follower: TailSubscriber
   readonly now: () => number
   readonly maxAgeMs: number
