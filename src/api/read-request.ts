@@ -65,8 +65,10 @@ export function readRequest (match: EndpointMatch, request: RawRequest): Read {
     path: `/${path.join('/')}`,
     query: page === undefined ? query : [['start', String(page.start)], ['limit', String(page.limit)]],
     ledgerVersion,
-    ...versionMembers(endpoint, path, query, accept) ??
-      { requestedVersion: ledgerVersion, height: undefined, mayBeMoving: page !== undefined },
+    requestedVersion: ledgerVersion,
+    height: undefined,
+    mayBeMoving: page !== undefined,
+    ...versionMembers(endpoint, path, query, accept),
     isPinned,
     page,
     accept,
@@ -75,38 +77,35 @@ export function readRequest (match: EndpointMatch, request: RawRequest): Read {
   }
 }
 
-/** Derives version, height and `mayBeMoving` from the path or `start`; undefined for endpoints keyed otherwise. */
+/** Derives version, height and `mayBeMoving` from the path or `start`, for endpoints that these name. */
 function versionMembers (
   { keyedBy }: Endpoint,
   path: readonly string[],
   query: Query['query'],
   accept: Accept
-): Pick<Read, 'requestedVersion' | 'height' | 'mayBeMoving'> | undefined {
+): Partial<Pick<Read, 'requestedVersion' | 'height' | 'mayBeMoving'>> {
   const last = path.slice(-1).join('')
   switch (keyedBy) {
     case 'block':
     case 'transaction':
-      return { requestedVersion: BigInt(last), height: undefined, mayBeMoving: false }
+      return { requestedVersion: BigInt(last) }
     case 'height':
-      return { requestedVersion: undefined, height: BigInt(last), mayBeMoving: false }
+      return { height: BigInt(last) }
     // Stores JSON only, because BCS transactions have no layout that every release shares (docs/node-behaviour.md,
     // "BCS").
     case 'hash':
-      return { requestedVersion: undefined, height: undefined, mayBeMoving: accept === 'json' }
+      return { mayBeMoving: accept === 'json' }
     case 'list': {
-      const { start: first, limit } = Object.fromEntries(query)
+      const { start, limit } = Object.fromEntries(query)
       // Ignores `start` with `limit=0`, which nodes always reject (docs/node-behaviour.md, "Page limits").
-      const start = accept === 'json' && limit !== '0' ? first : undefined
-      return {
-        requestedVersion: start === undefined ? undefined : BigInt(start),
-        height: undefined,
-        mayBeMoving: start !== undefined
-      }
+      return start === undefined || accept !== 'json' || limit === '0'
+        ? {}
+        : { requestedVersion: BigInt(start), mayBeMoving: true }
     }
     case 'version':
     case 'page':
     case 'moving':
-      return undefined
+      return {}
   }
 }
 
