@@ -193,6 +193,16 @@ t.test('observing compares latest responses with what following would serve, and
   })
   await observe('"two"', 'equal')
   t.match(proxy.requests.at(-1), /ledger_version=108$/)
+  // An upstream that lags behind the followed head decides nothing.
+  proxy.head = 111
+  proxy.body = '"three"'
+  proxy.beforeResponse(() => {
+    proxy.beforeResponse(() => {
+      proxy.head = 107
+    })
+  })
+  await observe('"three"', 'unknown')
+  proxy.body = '"one"'
   const entries = proxy.context.memory.entries
   proxy.follow(112)
   await observe('"one"', 'different')
