@@ -100,15 +100,20 @@ export class TailLoop implements TailDemandSink {
     follower.setState('starting', undefined)
     while (!this.#isClosed && follower.state !== 'stopped') {
       const startedAtMs = now()
-      this.#bucket.take(startedAtMs, this.#rate)
+      // Waits again where a timer fired a moment early, or the reading would be beyond the budget.
+      const budgetWaitMs = this.#bucket.take(startedAtMs, this.#rate)
+      if (budgetWaitMs > 0) {
+        await this.#pause(budgetWaitMs)
+        continue
+      }
       await this.#readOnce(startedAtMs)
       const reason = this.#suspensionReason(now())
       if (reason !== undefined) {
         follower.setState('suspended', reason)
         break
       }
-      const waitMs = Math.max(this.#pauseMs(startedAtMs), this.#tokenWaitMs(now()))
-      if (waitMs > 0) await this.#pause(waitMs)
+      const pauseMs = this.#pauseMs(startedAtMs)
+      if (pauseMs > 0) await this.#pause(pauseMs)
     }
     this.#isRunning = false
   }

@@ -1,6 +1,8 @@
 import t from 'tap'
+import { TailLoop } from '../../src/follow/tail-loop.js'
 import { type TailReading } from '../../src/follow/tail-reader.js'
 import { drivenTail, failure, stampedAt, transactionAt } from '../support/tail.js'
+import { until } from '../support/until.js'
 
 t.test('nothing is read before the first latest read', async t => {
   const tail = drivenTail(t)
@@ -52,6 +54,33 @@ t.test('reads that want a newer head do not exceed the budget, and are served on
   const spent = tail.readings.length - startedAt
   t.ok(spent <= 5000 / 250 * 1.5 + 2, `${spent} readings`)
   t.ok(spent >= 5000 / 250 * 1.4, `${spent} readings`)
+})
+
+t.test('real timers, which may fire a moment early, do not exceed the budget', async t => {
+  const readAtMs: number[] = []
+  const read = async (): Promise<TailReading> => {
+    readAtMs.push(performance.now())
+    return { result: 'empty', transactions: [], stamped: stampedAt(100) }
+  }
+  const loop = new TailLoop({
+    reader: { readHead: read, readAfter: read },
+    follower: { head: undefined, state: 'starting', apply: () => {}, setState: () => {}, clear: () => {} },
+    now: () => performance.now(),
+    maxAgeMs: 250,
+    metrics: { read: () => {}, touchedAll: () => {} },
+    onMismatch: async () => {}
+  })
+  const waking = setInterval(() => {
+    loop.wake()
+  }, 1)
+  t.teardown(() => {
+    clearInterval(waking)
+    loop.close()
+  })
+  loop.recordRead()
+  await until(async () => readAtMs.length >= 12, 'the tail was read')
+  const [first = 0, last = 0] = [readAtMs[0], readAtMs[11]]
+  t.ok(last - first >= 10 * 250 / 1.5 - 1, `12 readings took ${last - first} ms`)
 })
 
 t.test('reading is suspended after a minute without a latest read, and resumes with the next', async t => {
