@@ -4,11 +4,10 @@ import { say } from './ground.js'
 import { bring, forLongerChecks, forTests } from './programs.js'
 import { makeReady } from './ready.js'
 import { fastCoverage, recordedResult } from './recorded.js'
-import { oneByOne, Slots } from './slots.js'
 import { groupsOf, singly, suites } from './suites.js'
-import { close, runTap, sumOf } from './tap.js'
+import { close, jobs, runTap, sumOf } from './tap.js'
 
-// Bounds a group's wait more tightly than in the fast set, because these files take longer.
+// Bounds the last group's wait more tightly than in the fast set, because these files take longer.
 const mostSlowFiles = 3
 // Durations that cover every fault and request kind once; `npm run nightly` runs longer.
 const firstSeconds = { SOAK_SECONDS: '20', RUNS_FACTOR: '0.3', FUZZ_REQUESTS: '1000' }
@@ -20,7 +19,7 @@ async function check () {
   if (faults.length > 0) return { faults }
   // Installs the other programs beside the tests that need Redis only, since a package manager takes a minute.
   const bringing = bring(forLongerChecks).then(missing => ({ faults: missing === undefined ? [] : [missing] }))
-  const { replicas, waiting, saturating, alone, waits } = suites()
+  const { replicas, waiting, saturating, alone, waits, idle } = suites()
 
   const recorded = recordedResult()
   if (recorded !== undefined) {
@@ -28,25 +27,29 @@ async function check () {
   }
   const fast = recorded === undefined ? await runFast() : { count: recorded }
 
+  // Runs all sets at once, since most of their time is waiting.
   say('running the tests of whole replicas and processes, and the longer checks ...')
-  const slots = new Slots()
-  async function runWaiting () {
+  const replicaRun = runReplicas(replicas)
+  async function runLonger () {
     if ((await bringing).faults.length > 0) return {}
-    const groups = [...groupsOf(waiting, mostSlowFiles), ...singly(saturating)]
-    return await runTap(groups, { slots, timeoutSeconds: 600, env: firstSeconds })
+    const options = { jobs: jobs - 1, after: replicaRun, timeoutSeconds: 600, env: firstSeconds }
+    return await runTap(groupsOf(waiting, mostSlowFiles), options)
   }
-  const runs = await Promise.all([bringing, runReplicas(replicas, slots), runWaiting()])
-  say('running the checks that measure ...')
-  runs.push(
-    ...await Promise.all(
-      [alone, waits].map(async files => await runTap(singly(files), { slots: oneByOne(), timeoutSeconds: 600 }))
-    )
-  )
+  const runs = await Promise.all([
+    bringing,
+    replicaRun,
+    runLonger(),
+    runTap(singly(idle), { jobs: 1, timeoutSeconds: 600 })
+  ])
+  say('running the checks that saturate the machine, then those that measure ...')
+  const run = async (files, most) => await runTap(singly(files), { jobs: most, timeoutSeconds: 600, env: firstSeconds })
+  runs.push(await run(saturating, saturating.length))
+  runs.push(...await Promise.all([alone, waits].map(async files => await run(files, 1))))
   return sumOf([fast, ...runs])
 }
 
 /** Runs files that count for the coverage, then checks it. */
-async function runReplicas (files, slots) {
-  const { count } = await runTap(groupsOf(files, mostSlowFiles), { slots, timeoutSeconds: 240, isCovered: true })
+async function runReplicas (files) {
+  const { count } = await runTap(groupsOf(files, mostSlowFiles), { jobs: 1, timeoutSeconds: 120, isCovered: true })
   return { count, faults: await checkCoverage(fastCoverage) }
 }

@@ -7,7 +7,7 @@ import { install } from './install.js'
 import { bring, forTests } from './programs.js'
 import { deleteRecord, recordResult, treeDigest } from './recorded.js'
 import { groupsOf, singly, suites } from './suites.js'
-import { runTap } from './tap.js'
+import { jobs, runTap } from './tap.js'
 
 // Lint and type-check caches live in node_modules, so a new installation also clears them.
 const cache = 'node_modules/.cache/varve'
@@ -17,8 +17,7 @@ const [fastSeconds, chosenSeconds] = [60, 600]
 /** Runs `npm test`: lint, layout, types and fast tests, or only the chosen files. A complete run is recorded. */
 export async function runFast (...chosen) {
   requireNode()
-  // Runs package managers side by side, since both mostly wait.
-  const [missing, programs] = await Promise.all([install(), bring(forTests)])
+  const missing = await install()
   if (missing !== undefined) return { faults: [missing] }
   const isWhole = chosen.length === 0
   const files = isWhole ? suites().fast : chosen.map(path => relative(root, resolve(path)).replaceAll('\\', '/'))
@@ -27,14 +26,19 @@ export async function runFast (...chosen) {
   if (isWhole) deleteRecord()
   const tree = treeDigest()
 
-  // The linter takes the longest, so it runs on beside the first tests.
+  // The linter takes the longest, so it runs on beside the first tests, in the place of one.
   const linted = isWhole ? lint() : Promise.resolve()
-  const [built, ...checks] = await Promise.all(isWhole ? [compileTests(), checkTypes(), layout()] : [compileTests()])
+  const [programs, built, ...checks] = await Promise.all(
+    isWhole
+      ? [bring(forTests), compileTests(), checkTypes(), layout()]
+      : [bring(forTests), compileTests()]
+  )
   const isReady = programs === undefined && built === undefined
 
   const groups = isWhole ? groupsOf(files) : singly(files)
   if (isReady) say('running the tests ...')
-  const options = { isCovered: isWhole, timeoutSeconds: isWhole ? fastSeconds : chosenSeconds }
+  const timeoutSeconds = isWhole ? fastSeconds : chosenSeconds
+  const options = { jobs: jobs - 1, after: linted, isCovered: isWhole, timeoutSeconds }
   const tested = isReady ? runTap(groups, options) : {}
   const [{ count }, lintFault] = await Promise.all([tested, linted])
   const faults = [programs, built, ...checks, lintFault].filter(fault => fault !== undefined)

@@ -1,16 +1,15 @@
 import { parseArgs } from 'node:util'
 import { giveUpOn, say, start } from './ground.js'
 import { makeReady } from './ready.js'
-import { oneByOne, Slots } from './slots.js'
 import { singly, suites } from './suites.js'
-import { close, runTap, sumOf } from './tap.js'
+import { close, jobs, runTap, sumOf } from './tap.js'
 
 const slow = name => `test/${name}.slow.test.ts`
 const minute = 60
 
 /** Checks that are too long for `npm run ci`, with usual minutes and the environment that sets their length. */
 const parts = {
-  random: { files: () => suites().random, minutes: 10, slots: () => new Slots(), env: () => ({ RUNS_FACTOR: '10' }) },
+  random: { files: () => suites().random, minutes: 10, jobs, env: () => ({ RUNS_FACTOR: '10' }) },
   lies: { files: () => [slow('deceptive/deceptive-upstream'), slow('hostile')], minutes: 2, env: () => ({}) },
   pictures: { files: () => [slow('http/status-pictures')], minutes: 1, env: () => ({}) },
   image: { files: () => [slow('image')], minutes: 3, env: () => ({}) },
@@ -41,12 +40,12 @@ async function runParts () {
   return sumOf(runs)
 }
 
-async function runPart (name, { files, run, minutes, env, slots = oneByOne }) {
+async function runPart (name, { files, run, minutes, env, jobs = 1 }) {
   if (run !== undefined) return await runProgram(name, run)
   const lasts = Number(wanted.minutes ?? minutes)
   say(`${name} for about ${lasts} minutes; npm run nightly -- ${name} --seed ${wanted.seed} repeats this run ...`)
   return await runTap(singly(files()), {
-    slots: slots(),
+    jobs,
     timeoutSeconds: 3 * minute * lasts + 5 * minute,
     env: { SEED: wanted.seed, ...env({ ...wanted, minutes: lasts }) },
     onComment: line => {

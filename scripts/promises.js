@@ -59,7 +59,6 @@ async function whatNotices (copy, promise) {
   // Scripts of the copy compile and run its files.
   const { compileChanged } = await scriptOf(copy, 'compile-tests')
   const { runTap } = await scriptOf(copy, 'tap')
-  const { oneByOne } = await scriptOf(copy, 'slots')
   writeFileSync(file, broken(source, promise))
   try {
     throwIfAny(await compileChanged(promise.in))
@@ -67,8 +66,7 @@ async function whatNotices (copy, promise) {
       // Ends at the first failure, since what is broken may make other tests wait for ever. Parallel tests print no
       // assertion then, so they run again to their end.
       for (const TAP_BAIL of ['1', '0']) {
-        const options = { slots: oneByOne(), timeoutSeconds, env: { TAP_BAIL } }
-        const { count: { failed } } = await runTap(singly([test]), options)
+        const { count: { failed } } = await runTap(singly([test]), { jobs: 1, timeoutSeconds, env: { TAP_BAIL } })
         if (failed.length === 0) break
         const noticed = failed.map(assertionOf).find(text => text !== undefined)
         if (noticed !== undefined) return noticed

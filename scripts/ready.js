@@ -6,6 +6,7 @@ import { bring, forLongerChecks } from './programs.js'
 /** Prepares checks: packages, build and programs; returns the errors. */
 export async function makeReady (programs = forLongerChecks) {
   requireNode()
-  const built = install().then(async missing => missing ?? await compileTests())
-  return (await Promise.all([built, bring(programs)])).filter(fault => fault !== undefined)
+  const missing = await install()
+  if (missing !== undefined) return [missing]
+  return (await Promise.all([compileTests(), bring(programs)])).filter(fault => fault !== undefined)
 }

@@ -17,7 +17,7 @@ const replicas = [
   ...slow('upstreams/', 'failing-upstreams', 'stream-slots', 'surplus-response-bytes', 'upstream-overload')
 ]
 
-/** Files that use every processor and excuse the time in which the machine stood still, so they start last. */
+/** Files that take a core each and excuse the time in which the machine stood still, so they run beside each other. */
 const saturating = slow('', 'soak', 'fuzz')
 
 /** Files that measure time and compute, so they run one at a time, beside no other but those that measure waits. */
@@ -25,6 +25,9 @@ const alone = slow('', 'http/blocked-loop', 'http/overload')
 
 /** Files that measure waits and use next to no processor time. */
 const waits = slow('', 'redis/faults', 'http/slow-clients')
+
+/** Files that wait for timers of half a minute and more and use next to no processor time, so they run beside all. */
+const idle = slow('', 'http/certificate', 'upstreams/dns')
 
 /** Long versions of checks that a faster file covers; `npm run ci` skips them. */
 const nightly = slow(
@@ -55,41 +58,28 @@ const longest = [
   ...slow(
     '',
     'workers/worker-lifecycle',
-    'upstreams/dns',
+    'package',
+    'readme',
     'http/status-page',
     'app/process-faults',
-    'prometheus',
-    'http/certificate',
-    'chain/contradicting-upstream',
-    'readme',
-    'package',
-    'cluster/rolling-upgrade'
+    'bench',
+    'prometheus'
   ),
   ...named(
-    'app/sandbox-mode',
-    'upstreams/upstream-pool',
-    'proxy/look-up',
-    'tracing/tracing',
-    'cli/commands',
-    'http/fast-path-differential',
-    'http/admin-listener',
-    'cache/redis-tier',
-    'chain/position-jumps',
-    'http/streaming',
-    'follow/serving',
     'deceptive/false-responses',
     'http/client-policies',
-    'hostile',
     'end-to-end',
-    'proxy/representations',
+    'proxy/look-up',
+    'http/streaming',
+    'hostile',
     'upstreams/upstream-client',
-    'http/unparsed-hits'
+    'upstreams/upstream-pool'
   )
 ]
 
 /** Groups the test files by when they run: those named *.slow.test.ts wait, measure or start several processes. */
 export function suites () {
-  const sets = [replicas, saturating, alone, waits, nightly]
+  const sets = [replicas, saturating, alone, waits, idle, nightly]
   for (const file of [...sets.flat(), ...random, ...longest, ...timed]) {
     if (!existsSync(at(file))) throw new Error(`scripts/suites.js lists ${file}, which does not exist`)
   }
@@ -103,27 +93,34 @@ export function suites () {
     saturating,
     alone,
     waits,
+    idle,
     nightly,
     random
   }
 }
 
 // Bounds the wait for the last process, and the files that run beside a faulty one.
-const mostInGroup = 12
+const mostInGroup = 20
 // A line of the module itself that uses tap's root test for anything but a subtest, or listens to the process.
 const ownProcess = /^(?!t\.test\(|import |\s).*\bt[.,)]|\bprocess\.on\(/m
 
 // Fast files that compare durations, which the heap of earlier files would change.
 const timed = named('api/json-scan', 'linear-time-patterns')
 
-/** Groups files to share a process, because starting one costs more than most tests; deals the longest out evenly. */
+/** Groups files to share a process, because starting one costs more than most tests. */
 export function groupsOf (files, most = mostInGroup) {
-  const isAlone = file => timed.includes(file) || ownProcess.test(textOf(file))
-  const shared = files.filter(file => !isAlone(file))
-  const groups = Array.from({ length: Math.ceil(shared.length / most) }, () => [])
-  for (const [at, file] of shared.entries()) groups[at % groups.length].push(file)
-  const first = group => files.indexOf(group[0])
-  return [...singly(files.filter(isAlone)), ...groups].sort((a, b) => first(a) - first(b))
+  const groups = []
+  let open = []
+  for (const file of files) {
+    const isAlone = [...longest, ...timed].includes(file) || ownProcess.test(textOf(file))
+    if (isAlone) {
+      groups.push([file])
+      continue
+    }
+    if (open.length % most === 0) groups.push(open = [])
+    open.push(file)
+  }
+  return groups
 }
 
 /** Gives each file a process of its own. */

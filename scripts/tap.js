@@ -1,9 +1,12 @@
 import { rmSync } from 'node:fs'
+import { availableParallelism } from 'node:os'
 import { collected } from './coverage.js'
 import { at } from './ground.js'
 import { runFiles } from './run-files.js'
-import { Slots } from './slots.js'
 import { TapCount } from './tap-count.js'
+
+/** Number of parallel test files: one more than cores, since many tests wait for timers. */
+export const jobs = availableParallelism() + 1
 
 const slowest = 10
 const detailLines = 40
@@ -12,10 +15,13 @@ const linesAtOnce = 12
 // Shortens names in repeated reports: a failed property's name contains its counterexamples.
 const short = ({ path }) => path.map(name => name.length > 120 ? `${name.slice(0, 120)} ...` : name).join(' > ')
 
-/** Runs groups of files and prints one line for each file; returns the counts and passes test comments to onComment. */
+/**
+ * Runs groups of files and prints one line for each file, one more at once when `after` has ended; returns the counts
+ * and passes test comments to onComment.
+ */
 export async function runTap (
   groups,
-  { slots = new Slots(), timeoutSeconds = 60, isCovered = false, env = {}, onComment = () => {} } = {}
+  { jobs: atOnce = jobs, after, timeoutSeconds = 60, isCovered = false, env = {}, onComment = () => {} } = {}
 ) {
   if (isCovered) rmSync(at(collected), { recursive: true, force: true })
   const files = []
@@ -27,7 +33,7 @@ export async function runTap (
       console.log(`        ${short(failure)}\n${detailsText(failure, linesAtOnce)}`)
     }
   })
-  await runFiles(groups, { slots, timeoutSeconds, isCovered, env }, line => {
+  await runFiles(groups, { jobs: atOnce, after, timeoutSeconds, isCovered, env }, line => {
     count.line(line)
     const comment = /^ +# (?!Subtest|time=)(.+)$/.exec(line)?.[1]
     if (comment !== undefined) onComment(comment)

@@ -1,7 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { setTimeout as pause } from 'node:timers/promises'
 import { pathToFileURL } from 'node:url'
 import t, { type Test } from 'tap'
 
@@ -19,19 +18,12 @@ interface Recorded {
 interface Runner {
   readonly runFiles: (
     groups: readonly string[][],
-    options: { slots: Runs, timeoutSeconds: number, isCovered: boolean },
+    options: { jobs: number, timeoutSeconds: number, isCovered: boolean },
     onLine: (line: string) => void
   ) => Promise<void>
 }
-interface Runs {
-  readonly run: <T>(task: () => Promise<T>) => Promise<T>
-}
-interface Slots {
-  readonly Slots: new(least: number, most: number) => Runs
-  readonly oneByOne: () => Runs
-}
 type Suites = Readonly<
-  Record<'fast' | 'replicas' | 'waiting' | 'saturating' | 'alone' | 'waits' | 'nightly' | 'random', readonly string[]>
+  Record<'fast' | 'replicas' | 'waiting' | 'alone' | 'waits' | 'idle' | 'nightly' | 'random', readonly string[]>
 >
 
 /** Makes a checkout with the scripts and one source file, as `npm test` leaves it after a run. */
@@ -113,11 +105,10 @@ t.test('files that share a process are reported one by one, also after one of th
   cpSync(join(root, 'scripts'), join(folder, 'scripts'), { recursive: true })
   symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'))
   const { runFiles } = await import(pathToFileURL(join(folder, 'scripts/run-files.js')).href) as Runner
-  const { oneByOne } = await import(pathToFileURL(join(folder, 'scripts/slots.js')).href) as Slots
   const run = async (...names: string[]): Promise<string[]> => {
     const lines: string[] = []
     const files = names.map(name => `${name}.test.ts`)
-    await runFiles([files], { slots: oneByOne(), timeoutSeconds: 30, isCovered: false }, line => lines.push(line))
+    await runFiles([files], { jobs: 1, timeoutSeconds: 30, isCovered: false }, line => lines.push(line))
     return lines.filter(line => /^(?:not )?ok/.test(line)).map(line => line.replace(/ # time.*$/, ''))
   }
   t.same(await run('pass', 'fail', 'throw', 'last'), [
@@ -132,27 +123,4 @@ t.test('files that share a process are reported one by one, also after one of th
     'not ok - last.test.ts'
   ])
   t.same(await run('exit'), ['not ok - exit.test.ts'])
-})
-
-t.test('tasks run in order, at least one per slot at once, also after one of them fails', async t => {
-  const { Slots } = await import(pathToFileURL(join(root, 'scripts/slots.js')).href) as Slots
-  for (const [least, most] of [[1, 1], [2, 3]] as const) {
-    const slots = new Slots(least, most)
-    const begun: number[] = []
-    let [running, mostSeen] = [0, 0]
-    const results = await Promise.allSettled(
-      Array.from({ length: 9 }, async (_none, nth) =>
-        await slots.run(async () => {
-          begun.push(nth)
-          mostSeen = Math.max(mostSeen, ++running)
-          await pause(1)
-          running--
-          if (nth === 2) throw new Error('it failed')
-          return nth
-        }))
-    )
-    t.same(begun, [0, 1, 2, 3, 4, 5, 6, 7, 8])
-    t.ok(mostSeen >= least && mostSeen <= most, `${mostSeen} at once`)
-    t.same(results.map(({ status }) => status === 'rejected'), begun.map(nth => nth === 2))
-  }
 })
