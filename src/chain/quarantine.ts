@@ -72,6 +72,10 @@ export class Quarantine implements ChainGuard {
     return this.#isVerified
   }
 
+  get isVerificationDue (): boolean {
+    return !this.#isVerified || this.#hasLostConnection
+  }
+
   get quarantineReason (): QuarantineReason | undefined {
     return this.#contradictions.isOngoing ? selfContradictionReason : this.#quarantined?.reason
   }

@@ -33,6 +33,8 @@ export class UnprovenPositionError extends Error {
 export interface ChainGuard {
   /** True once its chain was verified, until it fails, loses a connection, or the chain is reset. */
   readonly isVerified: boolean
+  /** True if the next response with a position is verified before it is used. */
+  readonly isVerificationDue: boolean
   /** Says why it gets no data requests; undefined unless quarantined. */
   readonly quarantineReason: QuarantineReason | undefined
   /** Chain id that a quarantined upstream serves. */
@@ -203,8 +205,10 @@ export class Upstream {
     const span = client?.span
     const purpose = isStreamed !== true ? 'read' : isIdempotent ? 'other' : 'write'
     if (purpose === 'read' && !this.health.isCircuitOpen) this.#lastRead = request
+    // A streamed response would keep the slot that its own verification may need.
+    const sent = isStreamed === true && this.guard.isVerificationDue ? { ...request, isStreamed: false } : request
     const run = (): Promise<Attempt> =>
-      this.#record(this.#use(this.client.fetch(request, timeoutMs, signal), timeoutMs, purpose), inspect)
+      this.#record(this.#use(this.client.fetch(sent, timeoutMs, signal), timeoutMs, purpose), inspect)
     try {
       if (span === undefined) return await run()
       const name = signal?.isHedge === true ? 'hedge' : 'attempt'

@@ -3,6 +3,7 @@ import { Agent, type IncomingMessage, METHODS, request } from 'node:http'
 import { connect } from 'node:net'
 import { gzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
+import { startSandbox } from '#sandbox'
 import { type PassThroughScope, passThroughScopes } from '../../src/api/pass-through-target.js'
 import { sendRaw, statusesIn } from '../support/raw.js'
 import {
@@ -14,6 +15,8 @@ import {
   startHeldUpstream,
   startStubUpstream
 } from '../support/stub-upstream.js'
+import { TcpGate } from '../support/tcp-gate.js'
+import { until } from '../support/until.js'
 import { varveAt } from '../support/varve.js'
 
 const spec = '/v1/spec.json'
@@ -473,4 +476,21 @@ t.test('a client that disconnects cancels its upstream request, before or within
   const last = varve.get(spec)
   respondOk(await next(), 'ok')
   t.match(await last, { status: 200, body: 'ok' })
+})
+
+t.test('a forwarded response needs no second slot to prove its chain after a lost connection', async t => {
+  const sandbox = await startSandbox({ blockMs: 0 })
+  const gate = new TcpGate(sandbox.url)
+  await gate.open()
+  t.teardown(async () => {
+    await gate.close()
+    await sandbox.close()
+  })
+  const varve = await varveAt(t, gate.url, { passThrough: 'all', upstream: { maxConcurrent: 1, timeoutMs: 2000 } })
+  const target = '/v1/accounts/0x1/transactions?limit=1'
+  await until(() => sandbox.requests.countFor('transaction_by_version') > 0, 'the root of the head is known')
+  // A poll would prove the chain before.
+  sandbox.faults.add({ kind: 'error', code: 'internal_error', match: 'index' })
+  gate.dropConnections()
+  t.match(await varve.get(target), { status: 200, headers: { 'cache-status': bypass } })
 })
