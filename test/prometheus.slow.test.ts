@@ -143,9 +143,11 @@ function keepBusy (t: Test, { upstreams, first, second, tight }: MonitoredReplic
       send(tight, modules(versionAt(700 + nth % 100), 10 + many), { headers: clientHeaders(nth, many) })
     }
     for (const target of [latest, latest, gone]) send(tight, target, { headers: clientHeaders(0, 0) })
-    // Exceeds the upstream's slots and the queue for them.
-    const surplus = nth % 10 === 0 ? 40 : 0
-    for (let many = 0; many < surplus; many++) send(tight, latest, { headers: clientHeaders(nth, 50 + many) })
+    // Exceeds the upstream's slots and the queue for them; equal reads would share a fetch.
+    const surplus = nth % 10 === 0 ? 120 : 0
+    for (let many = 0; many < surplus; many++) {
+      send(tight, modules(version, 100 + many), { headers: clientHeaders(nth, 50 + many) })
+    }
   }, 200)
   t.teardown(() => {
     clearInterval(timer)
