@@ -148,7 +148,7 @@ async function fetchAndLearn (
   // After a reset during the fetch the chain of a response that does not contradict the old chain is unknown, so it is
   // fetched again (law 7: chains never mix).
   if (context.tracker.space !== spaceBefore && !isOfNewChain(response, positionBefore)) {
-    response.rest?.destroy()
+    discardBody({ response })
     return await fetchAndLearn(context, pinned, servedVersion, isRetry)
   }
   if (response.status === 410) context.prunedErrorBuilder.learn(response)
