@@ -4,8 +4,9 @@ import { type Tally } from './support/model/tally.js'
 import { type RedisProcess } from './support/redis-server.js'
 import { startRedis } from './support/redis-server.js'
 
-// Draws another seed each run: SEED=n repeats one. RUNS_FACTOR=n, FUZZ_REQUESTS=n and FUZZ_MINUTES=n run longer.
-const seed = Number(process.env['SEED'] ?? NaN) || Date.now() % 1_000_000_000
+// Draws the same each time, so that a failure is of the change at hand; the nightly run takes other seeds.
+// RUNS_FACTOR=n, FUZZ_REQUESTS=n and FUZZ_MINUTES=n run longer.
+const seed = Number(process.env['SEED'] ?? 20_261_127)
 const minutes = Number(process.env['FUZZ_MINUTES'] ?? NaN) || undefined
 const usualRequests = 5000 * (Number(process.env['RUNS_FACTOR'] ?? NaN) || 1)
 const requests = Number(process.env['FUZZ_REQUESTS'] ?? NaN) || (minutes === undefined ? usualRequests : Infinity)

@@ -84,6 +84,7 @@ export class Judge {
 
   judge (given: Exchange): Judgement {
     const { request, response, sentAt, knownAt } = given
+    if (response.status === 0 && this.#mayBeCut(request, sentAt)) return { failure: undefined, served: undefined }
     const served = servedPositionOf(response, this.#chain)
     if (typeof served === 'string') return { failure: served }
     const cacheStatus = String(response.headers['cache-status'])
@@ -107,6 +108,11 @@ export class Judge {
     const failure = this.#judgeOutcome(facts) ?? this.#judgePosition(facts) ?? this.#judgeContent(facts) ??
       this.#judgeEtag(facts)
     return { failure, served }
+  }
+
+  /** True if an upstream may cut a streamed response, which is then cut for the client too. */
+  #mayBeCut (request: ModelRequest, sentAt: number): boolean {
+    return !isKnownEndpoint(request) && !this.#statesSince(sentAt).flat().every(isUp)
   }
 
   /** Checks that what is cached is a hit (law 6: the cache can only help), and that a 200 has a position. */
@@ -208,7 +214,9 @@ export class Judge {
       for (let at = served.height; at >= 0; at -= gasBlocks) heights.add(at)
     }
     // A not-found may be earlier than its position: the version may have come meanwhile.
-    if (served === undefined || response.status >= 400) { for (const { height } of states) heights.add(height) }
+    if (served === undefined || response.status >= 400 || isInfo(request)) {
+      for (const { height } of states) heights.add(height)
+    }
     const oldests = new Set(
       isHit ? [0, ...read?.endpoint.name === 'index' ? this.#oldestsOf(index) : []] : states.map(({ oldest }) => oldest)
     )

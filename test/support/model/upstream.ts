@@ -22,6 +22,7 @@ export class FaultyUpstream {
   #era: Era
   #condition: Condition = 'up'
   #lag = 0
+  #lagFault: { remove: () => void } | undefined
   #isStalled = false
   #states: UpstreamState[] = []
 
@@ -102,8 +103,9 @@ export class FaultyUpstream {
 
   /** Falls behind at once and stays behind. */
   lag (blocks: number): void {
-    this.#sandbox.faults.add({ kind: 'lag', blocks })
     this.#lag = Math.max(this.#lag, blocks)
+    this.#lagFault?.remove()
+    this.#lagFault = this.#sandbox.faults.add({ kind: 'lag', blocks: this.#lag })
     this.#note()
   }
 
