@@ -183,6 +183,8 @@ const range = '10s'
 const waitMs = 40_000
 // The slowest rule compares two half hours, here half minutes.
 const patientMs = 200_000
+// Seconds between the points of an annotation's query; the scrapes of a busy machine fail for less.
+const stepS = 10
 
 const hasNumber = (series: readonly Series[]): boolean =>
   series.some(({ points }) => points.some(([, value]) => Number.isFinite(value)))
@@ -193,7 +195,7 @@ function expanded (expression: string, choice: Choice = {}, interval = range): s
   return expression.replace(
     /\$(job|chain|instance|upstream|endpoint)\b/g,
     (_, name: string) => choice[name as keyof Choice] ?? '.*'
-  ).replaceAll('$__rate_interval', interval).replaceAll('$__range', interval).replaceAll('$__interval', '4s')
+  ).replaceAll('$__rate_interval', interval).replaceAll('$__range', interval).replaceAll('$__interval', `${stepS}s`)
 }
 
 t.test(
@@ -296,6 +298,10 @@ t.test(
     )
 
     await t.test('annotations mark a reload, a chain reset and a release on its replica, at any step', async t => {
+      await until(
+        async () => (await prometheus.query(`varve_build_info offset ${stepS}s`)).length === 4,
+        'every replica is known for a step'
+      )
       const began = Date.now() / 1000
       await prometheus.untilScraped(began)
       const setRelease = ({ metrics: { registry } }: TestVarve, version?: string): void => {
@@ -315,7 +321,7 @@ t.test(
       setRelease(second, 'next')
       await until(async () => await other.metric('varve_chain_resets_total') === 1, 'the chain reset is counted')
       await prometheus.untilScraped(Date.now() / 1000)
-      const end = Date.now() / 1000 + 5
+      const end = Date.now() / 1000 + stepS + 1
       const marks = {
         Reloads: { of: first, labels: { result: 'rejected' } },
         'Chain resets': { of: other, labels: {} },
@@ -324,9 +330,9 @@ t.test(
       for (const { name, target: { expr } } of [...dashboards().values()][0]?.annotations.list ?? []) {
         const { of, labels } = marks[name as keyof typeof marks]
         // Wherever the steps are, one of them sees the event; Grafana's $__rate_interval is a step and one scrape more.
-        for (let shift = 0; shift < 4; shift += 0.5) {
-          const span = { start: began + shift, end, step: 4 }
-          const marked = await prometheus.queryRange(expanded(expr, {}, '4500ms'), span)
+        for (let shift = 0; shift < stepS; shift++) {
+          const span = { start: began + shift, end, step: stepS }
+          const marked = await prometheus.queryRange(expanded(expr, {}, `${stepS + 0.5}s`), span)
           t.same(
             marked.map(({ labels: { job, __name__, ...own } }) => own),
             [{ instance: instanceOf(of), ...labels }],

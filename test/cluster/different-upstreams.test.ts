@@ -17,7 +17,7 @@ t.test('after a restart with all upstreams down, entries of the remembered chain
     await startSandboxNode(t, whole),
     await startSandboxNode(t, { ...whole, chainId: 9 })
   ]
-  const sharedConfig = { cache: { redis: { url: redis.url, timeoutMs: 500 } } }
+  const sharedConfig = { cache: { redis: { url: redis.url, timeoutMs: 2000 } } }
   const { varve, get, upStates } = await startInFrontOf(t, sandboxes, sharedConfig)
   await until(async () => await upStates() === '1,1,0', 'the third is quarantined')
   const { body } = await get(blockTarget(2000))
@@ -41,7 +41,7 @@ t.test('replicas stay on the old chain while an upstream has it, then change to 
   const redis = await startRedis(t)
   const ports = [await freePort(), await freePort()]
   const [first, second] = await Promise.all(ports.map(async port => await startSandbox({ ...whole, blockMs: 0, port })))
-  const sharedConfig = { cache: { redis: { url: redis.url, timeoutMs: 500 } } }
+  const sharedConfig = { cache: { redis: { url: redis.url, timeoutMs: 2000 } } }
   const sandboxes = [first, second].filter((sandbox): sandbox is Sandbox => sandbox !== undefined)
   const [a, b] = [await startInFrontOf(t, sandboxes, sharedConfig), await startInFrontOf(t, sandboxes, sharedConfig)]
   for (const one of [a, b]) await until(async () => await one.upStates() === '1,1', 'both upstreams are up')

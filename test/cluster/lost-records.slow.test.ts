@@ -27,7 +27,7 @@ const modules = (account: number): string => `/v1/accounts/0x${account}/modules?
 
 async function replica (t: Test, upstream: Pick<Sandbox, 'url'>, url: string): Promise<TestVarve> {
   return await varveAt(t, upstream.url, {
-    cache: { redis: { url, timeoutMs: 500 } },
+    cache: { redis: { url, timeoutMs: 2000 } },
     admin: { listen: '127.0.0.1:0', token }
   })
 }

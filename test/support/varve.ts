@@ -31,7 +31,7 @@ export async function varveAt (t: Test, upstreamUrl: string, change: ConfigChang
   // Disables audits, which have tests of their own: stubs may never repeat a response. Raises the Redis timeout and
   // disables load shedding: test files run in parallel, and a test shares its event loop with upstream and varve.
   const limits = { loopLagMs: null, ...rest.limits }
-  const cache = { ...rest.cache, redis: { timeoutMs: 500, ...rest.cache?.redis } }
+  const cache = { ...rest.cache, redis: { timeoutMs: 2000, ...rest.cache?.redis } }
   const config = configSchema.parse({
     listen: '127.0.0.1:0',
     admin: { listen: '127.0.0.1:0' },
