@@ -332,7 +332,7 @@ t.test(
         // Wherever the steps are, one of them sees the event; Grafana's $__rate_interval is a step and one scrape more.
         for (let shift = 0; shift < stepS; shift++) {
           const span = { start: began + shift, end, step: stepS }
-          const marked = await prometheus.queryRange(expanded(expr, {}, `${stepS + 0.5}s`), span)
+          const marked = await prometheus.queryRange(expanded(expr, {}, `${stepS}s500ms`), span)
           t.same(
             marked.map(({ labels: { job, __name__, ...own } }) => own),
             [{ instance: instanceOf(of), ...labels }],
