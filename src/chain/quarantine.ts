@@ -107,13 +107,15 @@ export class Quarantine implements ChainGuard {
     return false
   }
 
-  async verify (stamped: ResponsePosition, sentAtMs: number): Promise<void> {
+  async verify (stamped: ResponsePosition, sentAtMs: number): Promise<boolean> {
     // A response to a request from before the last verification is late, and says nothing new of the upstream.
-    if (this.#isVerified && sentAtMs < this.#verifiedAtMs) return
+    if (this.#isVerified && sentAtMs < this.#verifiedAtMs) return false
+    const isCompared = this.#verifying === undefined
     this.#verifying ??= this.#verifyOnce(stamped).finally(() => {
       this.#verifying = undefined
     })
     await this.#verifying
+    return isCompared
   }
 
   rejectIfQuarantined (): void {

@@ -49,6 +49,7 @@ export interface SpacesOptions {
   readonly events: ChainEvents
 }
 
+type SpaceList = readonly SpaceRecord[]
 type Verdict = 'same' | 'other' | 'unproven' | 'unknown'
 
 const renewAnchorsEveryMs = 10_000
@@ -79,7 +80,7 @@ export class Spaces {
   // Places that may have another list than the last one that was read.
   readonly #suspended = new Set<SpacePlace>()
   // Last readable list of a place, which it may lose.
-  readonly #lists = new Map<SpacePlace, readonly SpaceRecord[]>()
+  readonly #lists = new Map<SpacePlace, SpaceList>()
   // Verdicts that stand until an upstream is verified, by name.
   readonly #judged = new Map<string, Verdict>()
   readonly #conflicts = new Map<string, number>()
@@ -126,7 +127,7 @@ export class Spaces {
    * on our chain responds.
    */
   async verifyChain (unverified: UnverifiedUpstream): Promise<string | undefined> {
-    const { tracker, places } = this.#options
+    const { tracker } = this.#options
     const { stamped } = unverified
     const { chainId } = stamped.position
     // A restored chain is only a memory, so it yields to the upstream's response.
@@ -138,16 +139,18 @@ export class Spaces {
       return `it serves chain ${chainId}, not ${tracker.chainId}`
     }
     this.#judged.clear()
-    // Without a place the tracker begins a space when it learns the first position.
-    const isChosen = places.length === 0 || (tracker.space !== undefined && !this.#isRestored)
+    const isChosen = tracker.space !== undefined && !this.#isRestored
     if (!isChosen) await this.#choose(unverified)
     else {
       const reason = await this.#followOrReject(unverified)
       if (reason !== undefined) return reason
     }
     const { space } = tracker
-    // Reads a proof before the next verification: a lagging upstream of the old chain differs in nothing else.
-    if (this.#hasReset && space?.isProvable === false) await proveHead(space, stamped, unverified, true)
+    if (isChosen && space?.isProvable === false) {
+      const proof = proveHead(space, stamped, unverified, true)
+      // After a reset the next verification waits for it: a lagging upstream of the old chain differs in nothing else.
+      await (this.#hasReset ? proof : withTimeout(firstProofMs, proof))
+    }
     this.#scheduleRenewals()
     return undefined
   }
@@ -280,7 +283,7 @@ export class Spaces {
     const space = known === undefined ? Space.begin(chainId) : Space.from(known)
     this.#use(space, known?.head ?? stamped, false)
     if (proven === 'unknown') return
-    // Without a proof no other process could use the space.
+    // Without a proof no other process could use the space, and no reset to a longer chain would be seen.
     if (!space.isProvable) await withTimeout(firstProofMs, proveHead(space, stamped, unverified, true))
     // No read waits for a slow place.
     if (tracker.space === space) await withTimeout(firstProofMs, this.#record(space, lists)).catch(() => {})
@@ -324,7 +327,7 @@ export class Spaces {
   }
 
   /** Learns what other processes recorded of our space. */
-  #learn (own: Space, records: readonly SpaceRecord[]): void {
+  #learn (own: Space, records: SpaceList): void {
     const { tracker } = this.#options
     const shared = records.find(({ name }) => name === own.name)
     if (shared === undefined || (shared.head !== undefined && !tracker.mayBeOurs(shared.head.position))) return
@@ -334,10 +337,7 @@ export class Spaces {
     tracker.learnProven(shared.head)
   }
 
-  async #firstNewer (
-    newer: readonly SpaceRecord[],
-    position: Position | undefined
-  ): Promise<SpaceRecord | 'unknown' | undefined> {
+  async #firstNewer (newer: SpaceList, position: Position | undefined): Promise<SpaceRecord | 'unknown' | undefined> {
     if (position === undefined) return 'unknown'
     const proven = await this.#firstProven(newer, position, this.#options.reference)
     if (proven === undefined && this.#placed.size > 0) this.#noteConflict(newer)
@@ -345,7 +345,7 @@ export class Spaces {
   }
 
   /** Reports a newer space of another chain, once, when it has stayed for some time. */
-  #noteConflict ([newest]: readonly SpaceRecord[]): void {
+  #noteConflict ([newest]: SpaceList): void {
     if (newest === undefined) return
     const since = this.#conflicts.get(newest.name) ?? this.#options.now()
     if (!this.#conflicts.has(newest.name)) this.#conflicts.clear()
@@ -356,7 +356,7 @@ export class Spaces {
   }
 
   async #firstProven (
-    candidates: readonly SpaceRecord[],
+    candidates: SpaceList,
     position: Position,
     reader: ChainReader
   ): Promise<SpaceRecord | 'unknown' | undefined> {
@@ -404,7 +404,7 @@ export class Spaces {
     this.#scheduleRenewals()
   }
 
-  #beginReplacement (lists: ReadonlyArray<readonly SpaceRecord[]>): void {
+  #beginReplacement (lists: readonly SpaceList[]): void {
     const { tracker } = this.#options
     const own = tracker.space
     if (own === undefined) return
@@ -434,7 +434,7 @@ export class Spaces {
   }
 
   /** Records our space where it is missing or outdated, and what a place has lost since it was last read. */
-  async #record (own: Space, lists: ReadonlyMap<SpacePlace, readonly SpaceRecord[]>): Promise<void> {
+  async #record (own: Space, lists: ReadonlyMap<SpacePlace, SpaceList>): Promise<void> {
     await Promise.all([...lists].map(async ([place, list]) => {
       const isKnown = list.some(({ name }) => name === own.name)
       // A place that rejects writes still has what it had.
@@ -447,7 +447,7 @@ export class Spaces {
   }
 
   /** Records a space in a place; undefined if that failed. */
-  async #put (place: SpacePlace, space: Space, replacesAll = false): Promise<readonly SpaceRecord[] | undefined> {
+  async #put (place: SpacePlace, space: Space, replacesAll = false): Promise<SpaceList | undefined> {
     const { revision, record } = space
     const list = await withTimeout(maxPutMs, place.put(record, replacesAll)).catch(() => undefined)
     if (list === undefined) return undefined
@@ -458,15 +458,20 @@ export class Spaces {
   }
 
   /** Reads the lists of the places that can be read, and restores what one has lost. */
-  async #readPlaces (chainId: number): Promise<ReadonlyMap<SpacePlace, readonly SpaceRecord[]>> {
-    const lists = new Map<SpacePlace, readonly SpaceRecord[]>()
+  async #readPlaces (chainId: number): Promise<ReadonlyMap<SpacePlace, SpaceList>> {
+    const before = new Map(this.#lists)
+    const lists = new Map<SpacePlace, SpaceList>()
     await Promise.all(this.#options.places.map(async place => {
       const list = await place.read(chainId).catch(() => undefined)
       if (list === undefined) return
       this.#suspended.delete(place)
       lists.set(place, await this.#restoreLost(place, list, chainId).catch(() => list))
     }))
-    for (const [place, list] of lists) {
+    for (const [place, read] of lists) {
+      // Keeps what a write of ours has returned meanwhile.
+      const written = this.#lists.get(place)
+      const list = written === before.get(place) ? read : written ?? read
+      lists.set(place, list)
       this.#lists.set(place, list)
       const placed = this.#placed.get(place)
       if (placed !== undefined && !list.some(({ name }) => name === placed.space.name)) this.#placed.delete(place)
@@ -475,11 +480,7 @@ export class Spaces {
   }
 
   // Writes the oldest first, since a new record comes before all others.
-  async #restoreLost (
-    place: SpacePlace,
-    list: readonly SpaceRecord[],
-    chainId: number
-  ): Promise<readonly SpaceRecord[]> {
+  async #restoreLost (place: SpacePlace, list: SpaceList, chainId: number): Promise<SpaceList> {
     // A full list has dropped its oldest.
     const before = list.length < maxSpaces ? this.#lists.get(place) ?? [] : []
     const lost = before.filter(({ name, chainId: id }) => id === chainId && !list.some(other => other.name === name))

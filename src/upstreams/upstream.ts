@@ -45,8 +45,11 @@ export interface ChainGuard {
   recordFetch(hasSucceeded: boolean): void
   /** True if the upstream must be verified before a response with this position is used. */
   needsVerification(stamped: ResponsePosition): boolean
-  /** Verifies the upstream; concurrent callers share one verification. Rejects when the result is unknown now. */
-  verify(stamped: ResponsePosition, sentAtMs: number): Promise<void>
+  /**
+   * Verifies the upstream; concurrent callers share one verification. Resolves with true if it compared this position.
+   * Rejects when the result is unknown now.
+   */
+  verify(stamped: ResponsePosition, sentAtMs: number): Promise<boolean>
   /** Throws if the position is still not believed after a verification. */
   rejectIfUnproven(stamped: ResponsePosition): void
   /** Quarantines it for some seconds, because it contradicts itself. */
@@ -116,6 +119,7 @@ export class Upstream {
   // Only responses of our chain are learned.
   #stamped: ResponsePosition | undefined
   #stampedAtMs = -Infinity
+  #resetAtMs = -Infinity
   #window: VersionWindow | undefined
   #highestVersion = -1n
 
@@ -250,6 +254,7 @@ export class Upstream {
   /** Drops all it reported, which belongs to the previous chain. */
   resetChain (chainId: number | undefined): void {
     this.guard.resetChain(chainId)
+    this.#resetAtMs = this.#now()
     this.#stamped = undefined
     this.#window = undefined
     this.#highestVersion = -1n
@@ -344,11 +349,13 @@ export class Upstream {
     }
     try {
       if (response.stamped !== undefined) {
+        let isCompared = false
         if (this.guard.needsVerification(response.stamped)) {
-          await this.#awaitVerification(response.stamped, startedMs, timeoutMs - (now() - startedMs))
+          isCompared = await this.#awaitVerification(response.stamped, startedMs, timeoutMs - (now() - startedMs))
           this.guard.rejectIfUnproven(response.stamped)
         }
-        this.#learn(response.stamped)
+        // A response that was sent for before a reset may be of the old chain.
+        if (isCompared || startedMs > this.#resetAtMs) this.#learn(response.stamped)
       }
       this.guard.rejectIfQuarantined()
     } catch (error) {
@@ -366,9 +373,10 @@ export class Upstream {
   }
 
   // Limits the wait for verification to the rest of the request's own timeout.
-  async #awaitVerification (stamped: ResponsePosition, sentAtMs: number, leftMs: number): Promise<void> {
-    const done = await withTimeout(Math.max(0, leftMs), this.guard.verify(stamped, sentAtMs).then(() => 'compared'))
-    if (done === undefined) throw new UpstreamFailure(this.client.name, 'timeout', undefined)
+  async #awaitVerification (stamped: ResponsePosition, sentAtMs: number, leftMs: number): Promise<boolean> {
+    const isCompared = await withTimeout(Math.max(0, leftMs), this.guard.verify(stamped, sentAtMs))
+    if (isCompared === undefined) throw new UpstreamFailure(this.client.name, 'timeout', undefined)
+    return isCompared
   }
 
   #learn (stamped: ResponsePosition): void {

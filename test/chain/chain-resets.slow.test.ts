@@ -63,6 +63,20 @@ async function isOfNow (t: Test, { sandbox }: Place, varve: TestVarve): Promise<
 
 const resets = async (varve: TestVarve): Promise<number | undefined> => await varve.metric('varve_chain_resets_total')
 
+t.test('a new process notices a reset to a longer chain as soon as it has served a read', async t => {
+  const sandbox = await startSandboxNode(t)
+  const varve = await varveAt(t, sandbox.url)
+  const [target = ''] = targets
+  const old = (await varve.get(target)).body
+  await sandbox.close()
+  t.equal((await varve.get(target)).body, old)
+  const longer = await startSandboxNode(t, { seed: 7, blocks: 3000, port: portOf(sandbox) })
+  t.equal((await varve.get(blockTarget(3000))).status, 200)
+  const { body } = await sendRequest(longer.url, target)
+  t.match(await varve.get(target), { status: 200, body })
+  t.not(body, old)
+})
+
 for (const isMessageLost of [false, true]) {
   t.test(`a reset reaches all replicas within a second${isMessageLost ? ', even if its message is lost' : ''}`, async t => {
     const here = await place(t)

@@ -1,8 +1,10 @@
+import { type ServerResponse } from 'node:http'
 import t, { type Test } from 'tap'
+import { Deferred } from '../../src/workers/deferred.js'
 import { cacheStatusHeader } from '../support/cache-status.js'
 import { startInFrontOf } from '../support/multiple-upstreams.js'
 import { startSandboxNode } from '../support/replicas.js'
-import { respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
+import { headAt, respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
 import { type TestVarve, varveAt } from '../support/varve.js'
 
 const yearUsec = 365 * 24 * 3600 * 1e6
@@ -126,4 +128,29 @@ t.test('a reset that the upstream repeats is followed by the same request', asyn
   t.match(await varve.get(latest), { status: 200, headers: { 'x-node-ledger-version': '501' } })
   t.equal(await varve.metric('varve_chain_resets_total'), 1)
   t.match((await varve.get(modules(1))).headers[cacheStatusHeader], /stored/)
+})
+
+t.test('a late response of the chain before a reset moves no position of the new one', async t => {
+  const [oldest, was, is] = ['x-node-ledger-oldest-version', '10', '20']
+  let head = stamps(headAt(1000))
+  const held = [new Deferred<ServerResponse>(), new Deferred<ServerResponse>()] as const
+  const [late, again] = held
+  const waiting = [...held]
+  const { url } = await startStubUpstream(t, ({ url: target = '' }, response) => {
+    if (target.includes('63/modules')) waiting.shift()?.resolve(response)
+    else respondOk(response, '[]', head)
+  }, (_request, response) => respondOk(response, '{"git_hash":"aaaa"}', head))
+  const varve = await varveAt(t, url)
+  t.match((await varve.get(modules(1))).headers, { [oldest]: was })
+  const read = varve.get(modules(99))
+  const response = await late.promise
+  head = stamps({ ...headAt(900), 'x-aptos-ledger-timestampusec': '2000000', 'x-aptos-ledger-oldest-version': is })
+  t.match((await varve.get(modules(2))).headers, { [oldest]: is })
+  t.equal(await varve.metric('varve_chain_resets_total'), 1)
+  await varve.get(modules(2))
+  respondOk(response, '["old"]', stamps(headAt(600)))
+  const repeated = await again.promise
+  t.match((await varve.get(modules(2))).headers, { [oldest]: is, [cacheStatusHeader]: /hit/ })
+  respondOk(repeated, '["new"]', head)
+  t.match(await read, { body: '["new"]', headers: { [oldest]: is } })
 })

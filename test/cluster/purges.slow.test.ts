@@ -262,6 +262,21 @@ for (const times of [1, 9]) {
   })
 }
 
+t.test('a purge of everything is confirmed although varve reads the spaces in Redis meanwhile', async t => {
+  const redis = await startRedis(t)
+  const upstream = await startCountingUpstream(t)
+  const network = await slowRedis(t, redis)
+  const [a, b] = [await varveAt(t, upstream.url, at(network.url)), await varveAt(t, upstream.url, at(redis.url))]
+  await untilAgreed([a, b])
+  network.delayMs = 5
+  for (let nth = 0; nth < 40; nth++) {
+    // News of the other replica's purge makes this one read.
+    const others = pause(nth % 20).then(async () => await purge(b, { url: modules }))
+    t.match(await purge(a, { all: true }), { status: 200, body: /"everywhere":true/ })
+    await others
+  }
+})
+
 t.test('replicas that purge everything at once end on one space, which replaces all others', async t => {
   const redis = await startRedis(t)
   const upstream = await startCountingUpstream(t)

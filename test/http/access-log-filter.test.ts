@@ -1,3 +1,4 @@
+import { type IncomingMessage, type ServerResponse } from 'node:http'
 import t from 'tap'
 import { configSchema } from '../../src/config/schema.js'
 import { respondOk, startStubUpstream } from '../support/stub-upstream.js'
@@ -26,7 +27,11 @@ t.test('accessSample: 0 logs errors and slow responses only', async t => {
 })
 
 t.test('an access line has the upstream, the attempts until it responded, and the body\'s bytes', async t => {
-  const good = await startStubUpstream(t, (_request, response) => respondOk(response, '[{"a":1}]'))
+  const later = (body: string) => (_request: IncomingMessage, response: ServerResponse) => {
+    setTimeout(() => respondOk(response, body), 100)
+  }
+  // The faster upstream is asked first.
+  const good = await startStubUpstream(t, later('[{"a":1}]'), later('{}'))
   const bad = await startStubUpstream(t, (_request, response) => response.writeHead(500).end())
   const varve = await varveAt(t, bad.url, {
     log: { access: true },

@@ -17,6 +17,8 @@ async function windowed (
   const stub = await startStubUpstream(t, (request, response) => {
     request.resume()
     respondOk(response, '[]', stamps(moved))
+  }, (_request, response) => {
+    respondOk(response, '{}', stamps(moved))
   })
   return {
     varve: await varveAt(t, stub.url, change),
