@@ -134,6 +134,10 @@ export class UpstreamLimiter {
     return !this.isBusy(-1)
   }
 
+  get hasFreeSlot (): boolean {
+    return this.#inFlight < this.maxConcurrent
+  }
+
   /** True when a request would queue. */
   get isFull (): boolean {
     return this.queued > 0 || !this.#hasClientSlot || this.#isRateLimited
@@ -142,7 +146,7 @@ export class UpstreamLimiter {
   /** Takes a free slot synchronously; undefined where the request must queue. */
   tryAcquire (isProbe: boolean, clientId = ''): RequestSlot | undefined {
     const isFirst = isProbe
-      ? this.#probeQueue.size === 0 && this.#hasFreeSlot
+      ? this.#probeQueue.size === 0 && this.hasFreeSlot
       : this.queued === 0 && this.#hasClientSlot
     return isFirst && !this.#isRateLimited ? this.#startSlot({ clientId, isProbe }) : undefined
   }
@@ -206,13 +210,9 @@ export class UpstreamLimiter {
     if (this.#inFlight === 0 && this.queued === 0) { for (const resolve of this.#onIdle.splice(0)) resolve() }
   }
 
-  get #hasFreeSlot (): boolean {
-    return this.#inFlight < this.maxConcurrent
-  }
-
   /** Clients leave one slot to varve's own polls, or an upstream whose slots are all taken would look frozen. */
   get #hasClientSlot (): boolean {
-    return this.#hasFreeSlot && this.#clientsInFlight < clientSlotsOf(this.maxConcurrent)
+    return this.hasFreeSlot && this.#clientsInFlight < clientSlotsOf(this.maxConcurrent)
   }
 
   /** Limit for which requests queue: with a free slot only the rate can hold them, even if it has just recovered. */
@@ -310,7 +310,7 @@ export class UpstreamLimiter {
 
   // Alternates probes with clients while both queue: under a low rate limit probes would otherwise take every slot.
   #nextWaiter (): Waiter | undefined {
-    const [probe] = this.#hasFreeSlot ? this.#probeQueue : []
+    const [probe] = this.hasFreeSlot ? this.#probeQueue : []
     const hasClient = this.#clientQueue.size > 0 && this.#hasClientSlot
     if (probe === undefined && !hasClient) return undefined
     this.#wasProbeServed = probe !== undefined && !(this.#wasProbeServed && hasClient)

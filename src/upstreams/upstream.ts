@@ -212,7 +212,10 @@ export class Upstream {
     // A streamed response would keep the slot that its own verification may need.
     const sent = isStreamed === true && this.guard.isVerificationDue ? { ...request, isStreamed: false } : request
     const run = (): Promise<Attempt> =>
-      this.#record(this.#use(this.client.fetch(sent, timeoutMs, signal), timeoutMs, purpose), inspect)
+      this.#record(
+        this.#use(async leftMs => await this.client.fetch(sent, leftMs, signal), timeoutMs, purpose),
+        inspect
+      )
     try {
       if (span === undefined) return await run()
       const name = signal?.isHedge === true ? 'hedge' : 'attempt'
@@ -231,7 +234,8 @@ export class Upstream {
    */
   async fetchAside (request: UpstreamRequest): Promise<UpstreamResponse | undefined> {
     const { timeoutMs } = this.client
-    const response = await this.#use(this.client.fetch(request, timeoutMs), timeoutMs, 'other').catch(() => undefined)
+    const fetch = async (leftMs: number): Promise<UpstreamResponse> => await this.client.fetch(request, leftMs)
+    const response = await this.#use(fetch, timeoutMs, 'other').catch(() => undefined)
     if (response?.status === 429) this.#backOff(response)
     return response
   }
@@ -240,8 +244,9 @@ export class Upstream {
   async probe (request: UpstreamRequest): Promise<UpstreamResponse> {
     const timeoutMs = pollTimeoutMs(this.client.timeoutMs, !this.#hasProbed)
     this.#hasProbed = true
-    const fetched = this.client.fetch(request, timeoutMs, undefined, this.client.probeTransport)
-    const { response } = await this.#record(this.#use(fetched, timeoutMs, 'probe'), undefined)
+    const fetch = async (leftMs: number): Promise<UpstreamResponse> =>
+      await this.client.fetch(request, leftMs, undefined, this.client.probeTransport)
+    const { response } = await this.#record(this.#use(fetch, timeoutMs, 'probe'), undefined)
     if (this.health.isCircuitOpen) this.#retryLastRead().catch(() => {})
     return response
   }
@@ -316,7 +321,8 @@ export class Upstream {
     const timeoutMs = pollTimeoutMs(this.client.timeoutMs)
     try {
       // A failure adds nothing to what opened the circuit.
-      const response = await this.#use(this.client.fetch(request, timeoutMs), timeoutMs, 'read')
+      const fetch = async (leftMs: number): Promise<UpstreamResponse> => await this.client.fetch(request, leftMs)
+      const response = await this.#use(fetch, timeoutMs, 'read')
       response.rest?.destroy()
       if (response.stamped !== undefined && !reportsUpstreamFault(response)) this.health.recordSuccess()
     } finally {
@@ -325,16 +331,21 @@ export class Upstream {
   }
 
   /**
-   * Awaits a response and learns its latency and position; verifies the chain before the response is used, and throws
+   * Fetches a response and learns its latency and position; verifies the chain before the response is used, and throws
    * QuarantinedError for another chain (law 7: chains never mix).
    */
-  async #use (pending: Promise<UpstreamResponse>, timeoutMs: number, purpose: Purpose): Promise<UpstreamResponse> {
+  async #use (
+    fetch: (leftMs: number) => Promise<UpstreamResponse>,
+    timeoutMs: number,
+    purpose: Purpose
+  ): Promise<UpstreamResponse> {
     const now = this.#now
     const startedMs = now()
+    const leftMs = (): number => timeoutMs - (now() - startedMs)
     const isRead = purpose === 'read'
     let response: UpstreamResponse
     try {
-      response = await pending
+      response = await fetch(timeoutMs)
       if (!reportsUpstreamFault(response)) this.health.recordLatency(now() - startedMs, isRead)
     } catch (error) {
       // Counts time-outs and cancelled reads as a minimum latency, else a hanging upstream would rank as fast.
@@ -351,8 +362,13 @@ export class Upstream {
       if (response.stamped !== undefined) {
         let isCompared = false
         if (this.guard.needsVerification(response.stamped)) {
-          isCompared = await this.#awaitVerification(response.stamped, startedMs, timeoutMs - (now() - startedMs))
+          const { rest } = response
+          // Verification may need the slot that a large response keeps, so that is asked for again.
+          const isRepeated = rest !== undefined && purpose !== 'write' && !this.client.limiter.hasFreeSlot
+          if (isRepeated) rest.destroy()
+          isCompared = await this.#awaitVerification(response.stamped, startedMs, leftMs())
           this.guard.rejectIfUnproven(response.stamped)
+          if (isRepeated) return await this.#use(fetch, leftMs(), purpose)
         }
         // A response that was sent for before a reset may be of the old chain.
         if (isCompared || startedMs > this.#resetAtMs) this.#learn(response.stamped)

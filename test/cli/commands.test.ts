@@ -11,6 +11,7 @@ import { certificate, certificateKey, renewedKey } from '../support/certificate.
 import { sendRequest } from '../support/client.js'
 import { startRedis } from '../support/redis-server.js'
 import { startEmptyUpstream } from '../support/stub-upstream.js'
+import { until } from '../support/until.js'
 import { runCommand, startCommand } from './command.js'
 
 // Stopping takes a second, since clients get time to disconnect, so these tests run concurrently.
@@ -32,6 +33,7 @@ t.test(
       varve.out(),
       / node {4}sandbox, the embedded node: made-up data \(--upstream URL for a real one\)\n/
     )
+    await until(() => varve.log().length === 3, 'its upstream is up')
     t.match(varve.log(), [
       {
         level: 40,

@@ -245,7 +245,7 @@ t.test('however a streamed response ends, its slot and connection are released',
     if (request.url?.includes('2/modules') === true) return respondOk(response, '[]')
     arrived.resolve(response)
   })
-  const varve = await varveAt(t, stub.url, { ...small, upstream: { ...small.upstream, maxConcurrent: 1 } })
+  const varve = await varveAt(t, stub.url, { ...small, upstream: { ...small.upstream, maxConcurrent: 2 } })
   const ends: [string, (response: ServerResponse, received: Promise<IncomingMessage>) => Promise<unknown>][] = [
     ['read to its end', async (response, received) => {
       begin(response, undefined).end(bodyOf(2 * mega))
@@ -292,6 +292,24 @@ t.test('however a streamed response ends, its slot and connection are released',
         body: '[]'
       }, `${how}: ${target}`)
     }
+  }
+})
+
+t.test('a large read never waits for a verification that needs its slot', async t => {
+  const stub = await startStubUpstream(t, (request, response) => {
+    begin(response, 2 * mega)
+    if (request.url?.endsWith('=500') === true) response.end(bodyOf(2 * mega))
+    else response.write(bodyOf(1.5 * mega), () => response.destroy())
+  })
+  const varve = await varveAt(t, stub.url, {
+    ...small,
+    head: { pollMs: 50 },
+    upstream: { ...small.upstream, maxConcurrent: 1 }
+  })
+  for (let round = 0; round < 20; round++) {
+    // Loses a connection, after which the upstream is verified.
+    await t.rejects(read(await open(varve.url, latest)))
+    t.equal((await read(await open(varve.url, modules))).length, 2 * mega)
   }
 })
 
