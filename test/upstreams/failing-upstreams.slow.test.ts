@@ -133,13 +133,14 @@ t.test('an upstream that fails reads but responds to polls is unhealthy until th
 
 t.test('an upstream on which a read hangs loses its rank: the next reads do not wait for it', async t => {
   // Turns polls off: each poll response improves the rank, and their number depends on the speed of the machine.
-  const { upstreams: [one], get, takeRequestCounts } = await startWithTwoUpstreams(t, { timeoutMs: 4000 }, {
+  const { upstreams: [one], get, takeRequestCounts } = await startWithTwoUpstreams(t, { timeoutMs: 2000 }, {
     head: { pollMs: 600_000 },
     hedge: { share: 0 }
   })
   one?.faults.add({ kind: 'hang', match: 'account_modules' })
-  for (let version = 2000; version < 2100; version++) t.match(await get(modules(version)), { status: 200 })
-  t.same(takeRequestCounts(), [1, 100], 'the first read went to it')
+  // Ends before a node closes its idle connections, after five seconds, and is verified again.
+  for (let version = 2000; version < 2020; version++) t.match(await get(modules(version)), { status: 200 })
+  t.same(takeRequestCounts(), [1, 20], 'the first read went to it')
 })
 
 t.test('a 429 backs off that upstream alone for as long as it says; a lone 429 is forwarded', async t => {

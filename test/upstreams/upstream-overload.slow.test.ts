@@ -150,11 +150,10 @@ t.test('varve never exceeds an upstream\'s requests per second, polls included',
   )
   await until(() => requestedAt.length > 40, 'the upstream got requests for two seconds')
   stalls.disable()
-  const withinMs = 1000 - stalls.max / 1e6
-  const densest = Math.max(
-    ...requestedAt.map(at => requestedAt.filter(other => other >= at && other < at + withinMs).length)
-  )
-  t.equal(densest, 20)
+  const most = (withinMs: number): number =>
+    Math.max(...requestedAt.map(at => requestedAt.filter(other => other >= at && other < at + withinMs).length))
+  t.ok(most(1000 - stalls.max / 1e6) <= 20, 'never more')
+  t.ok(most(1000 + stalls.max / 1e6) >= 20, 'all that is allowed')
   t.equal(await varve.metric('varve_upstream_up{upstream="node"}'), 1)
   t.match(await varve.get(modules(400)), { status: 200 })
 })
