@@ -10,8 +10,8 @@ const replicas = [
   ...slow('app/', 'primary-disk-folder', 'start-faults', 'start-without-upstreams'),
   ...slow('cache/', 'disk-folder', 'disk-tier'),
   ...slow('chain/', 'chain-resets', 'chain-separation', 'spaces', 'upstream-chains', 'wrong-chain'),
-  ...slow('cluster/', 'lost-records', 'purges'),
   ...slow('', 'config/reload', 'metrics/series-count', 'cli/warm', 'workers/worker-pool'),
+  ...slow('peers/', 'lost-records', 'purges'),
   ...slow('redis/', 'authentication', 'changes', 'create-client', 'link'),
   ...slow('sandbox/', 'reads', 'transactions'),
   ...slow('upstreams/', 'failing-upstreams', 'stream-slots', 'surplus-response-bytes', 'upstream-overload')

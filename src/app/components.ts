@@ -25,6 +25,8 @@ import { isShareable } from '../proxy/outcomes.js'
 import { type ProxyContext } from '../proxy/proxy-context.js'
 import { PrunedErrorBuilder } from '../api/pruned-error-builder.js'
 import { Spaces } from '../chain/spaces.js'
+import { noCarrier, Peers } from '../peers/peers.js'
+import { PeerSync } from '../peers/peer-sync.js'
 import { referenceOf, ChainVerifier } from '../chain/chain-verifier.js'
 import { Certificate } from '../http/certificate.js'
 import { withTimeout } from '../with-timeout.js'
@@ -62,6 +64,8 @@ export interface Components {
   readonly upstreamLifecycle: UpstreamLifecycle
   readonly following: Following
   readonly spaces: Spaces
+  readonly peers: Peers
+  readonly peerSync: PeerSync
   readonly redisBackend: RedisBackend | undefined
   readonly diskBackend: DiskBackend | undefined
   /** Counts client limits, across replicas with Redis. */
@@ -142,9 +146,11 @@ export function buildComponents (
     log,
     now
   })
+  const peers = new Peers(redis?.carrier ?? noCarrier, () => ({ space: tracker.space?.name }))
+  const places = [redis?.place, disk?.folder.spaces].filter(place => place !== undefined)
   const spaces = new Spaces({
     tracker,
-    places: [redis?.place, disk?.folder.spaces].filter(place => place !== undefined),
+    places,
     reference: referenceOf(upstreamPool),
     now,
     events: events.chain
@@ -164,12 +170,21 @@ export function buildComponents (
     spaces,
     metrics,
     inFlight,
-    now,
-    isAlone: () => redis?.link.isUp !== true
+    now
   })
   // No replica shares the disk, so it gets every purge; workers that share it repeat the work of the first.
   const invalidator = new LocalInvalidator(memory, diskBackend === undefined ? [] : [diskBackend.tier])
-  const redisBackend = redis?.buildBackend(spaces, invalidator)
+  const redisBackend = redis?.buildBackend(spaces, invalidator, peers)
+  const peerSync = new PeerSync({
+    spaces,
+    places,
+    tracker,
+    notifyPeers: () => {
+      peers.publish({ kind: 'changed' })
+    },
+    redis: redisBackend?.shared,
+    now
+  })
   const lowerTiers: LowerTier[] = [diskBackend?.tier, redisBackend?.tier].filter(tier => tier !== undefined)
   const proxy: ProxyContext = {
     now,
@@ -206,7 +221,7 @@ export function buildComponents (
       await (lowerTiers.length === 0 ? polled : withTimeout(restoreChainAfterMs, polled))
       await spaces.waitUntilChosen()
       await spaces.restore()
-      if (tracker.space !== undefined) await redisBackend?.sync().catch(() => {})
+      if (tracker.space !== undefined) await peerSync.sync().catch(() => {})
       if (tracker.space === undefined) await polled
     },
     prunedErrorBuilder: new PrunedErrorBuilder(),
@@ -226,7 +241,8 @@ export function buildComponents (
     lowerTiers,
     lowestRequested,
     following,
-    redisBackend,
+    peers,
+    peerSync,
     workers: hooks
   })
   // Fills the pool after everything that its upstreams report to is in place.
@@ -265,6 +281,8 @@ export function buildComponents (
     upstreamLifecycle,
     following,
     spaces,
+    peers,
+    peerSync,
     redisBackend,
     diskBackend,
     buckets: redisBackend?.buckets ?? localBuckets,

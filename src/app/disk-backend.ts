@@ -5,7 +5,7 @@ import { type Tracker } from '../chain/tracker.js'
 import { type Metrics } from '../metrics/metrics.js'
 import { type InFlightBytes } from '../upstreams/in-flight-bytes.js'
 import { withTimeout } from '../with-timeout.js'
-import { type FolderSpaces } from '../cluster/folder-spaces.js'
+import { type FolderSpaces } from '../peers/folder-spaces.js'
 import { stopTimeoutMs, type UsedFolder } from './local-disk-folder.js'
 
 /** Parts that the disk tier needs. */
@@ -16,8 +16,6 @@ export interface DiskBackendOptions {
   readonly metrics: Metrics
   readonly inFlight: InFlightBytes
   readonly now: () => number
-  /** True while nothing else follows the shared places: without Redis, or while it is down. */
-  readonly isAlone: () => boolean
 }
 
 /** Disk tier with what it needs to stay true: the chain of its entries, its room, its lock. */
@@ -38,7 +36,7 @@ const syncEveryMs = 500
 /** Builds the disk tier in a folder, and what keeps it true. */
 export function diskBackendOf (
   folder: UsedFolder,
-  { maxEntryBytes, tracker, spaces, metrics, inFlight, now, isAlone }: DiskBackendOptions
+  { maxEntryBytes, tracker, spaces, metrics, inFlight, now }: DiskBackendOptions
 ): DiskBackend {
   const { path, room, spaces: place } = folder
   const { isShared } = room
@@ -69,7 +67,7 @@ export function diskBackendOf (
       await place.renew(space.name)
     }
   })
-  const keeper = new DiskKeeper(place, spaces, tier, metrics, isAlone)
+  const keeper = new DiskKeeper(place, tier, metrics)
   return {
     tier,
     isShared,
@@ -90,21 +88,17 @@ export function diskBackendOf (
   }
 }
 
-/** Follows the spaces of the folder twice a second, and repeats what the disk has refused. */
+/** Repeats twice a second what the disk has refused. */
 class DiskKeeper {
   readonly #place: FolderSpaces
-  readonly #spaces: Spaces
   readonly #tier: DiskTier
   readonly #metrics: Metrics
-  readonly #isAlone: () => boolean
   #timer: NodeJS.Timeout | undefined
 
-  constructor (place: FolderSpaces, spaces: Spaces, tier: DiskTier, metrics: Metrics, isAlone: () => boolean) {
+  constructor (place: FolderSpaces, tier: DiskTier, metrics: Metrics) {
     this.#place = place
-    this.#spaces = spaces
     this.#tier = tier
     this.#metrics = metrics
-    this.#isAlone = isAlone
   }
 
   start (): void {
@@ -118,7 +112,6 @@ class DiskKeeper {
   }
 
   async #sync (): Promise<void> {
-    if (this.#isAlone()) await this.#spaces.settle()
     if (this.#place.error !== undefined) this.#metrics.diskFailed('write')
     // The files count failures, and the tier stays hidden.
     await this.#tier.resume()

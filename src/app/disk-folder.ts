@@ -12,8 +12,8 @@ import {
   temporaryName,
   writeFlags
 } from '../cache/disk-files.js'
-import { decodeWithChecksum } from '../cluster/checksummed-json.js'
-import { type FolderSpaces, openFolderSpaces, setAside } from '../cluster/folder-spaces.js'
+import { decodeWithChecksum } from '../peers/checksummed-json.js'
+import { type FolderSpaces, openFolderSpaces, setAside } from '../peers/folder-spaces.js'
 import { type Metrics } from '../metrics/metrics.js'
 
 const descriptorsPath = '/proc/self/fd'

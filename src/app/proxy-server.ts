@@ -20,6 +20,7 @@ import { type ListenerContext } from '../http/send-response.js'
 import { levels, type StatusSources } from '../http/status-conditions.js'
 import { readinessOf } from '../http/status.js'
 import { withTimeout } from '../with-timeout.js'
+import { type PeerMessage } from '../peers/messages.js'
 import { type ShutdownDeadlines } from '../workers/messages.js'
 import { logLevels } from './level-log.js'
 import { listenOn } from './listen.js'
@@ -81,8 +82,8 @@ export async function buildProxyServer (
     },
     hooks
   )
-  const { proxy, upstreamPool, headPollers, upstreamLifecycle, following, spaces, redisBackend, diskBackend } =
-    components
+  const { proxy, upstreamPool, headPollers, upstreamLifecycle, following, spaces } = components
+  const { peers, peerSync, redisBackend, diskBackend } = components
   const { certificate } = components
   const { tracker, invalidator, inFlight } = proxy
   const tiers = [proxy.memory, ...proxy.lowerTiers]
@@ -145,6 +146,8 @@ export async function buildProxyServer (
     headPollers.stop()
     following.close()
     await Promise.all([upstreamLifecycle.close(), ...tiers.map(async tier => await tier.close())])
+    peerSync.stop()
+    peers.stop()
     redisBackend?.stop()
     await diskBackend?.stop()
     await tracing?.close()
@@ -194,13 +197,17 @@ export async function buildProxyServer (
     listen: async () => await listenOn(app, config.listen, 'listen'),
     start: async () => {
       diskBackend?.start()
-      await redisBackend?.start()
+      await redisBackend?.start(async () => {
+        await peerSync.sync()
+      })
+      peers.start(onMessage)
+      peerSync.start()
       // A silent upstream must not prevent a process from serving cached responses or from stopping (law 6: the cache
       // can only help).
       await withTimeout(maxStartMs, headPollers.start())
       await spaces.restore()
       // Redis is read once its purges are known.
-      await redisBackend?.sync().catch(() => {})
+      await peerSync.sync().catch(() => {})
       const reason = describeChainMismatch(upstreamPool.upstreams, tracker)
       if (reason !== undefined) {
         log.error(
@@ -246,6 +253,16 @@ export async function buildProxyServer (
     close: async () => {
       await app.close()
       await close()
+    }
+  }
+
+  function onMessage (message: PeerMessage): void {
+    switch (message.kind) {
+      case 'changed':
+        peerSync.sync().catch(() => {})
+        return
+      case 'head':
+        tracker.learnProven(message.stamped)
     }
   }
 

@@ -11,8 +11,6 @@ import { type PurgeResult } from '../http/admin-app.js'
 /** Tier that replicas share, and what reaches all of them through it. */
 export interface SharedTier {
   readonly tier: LowerTier
-  /** Reads the state of the other replicas and publishes what they lack. */
-  sync(): Promise<void>
   /**
    * Purges a read, in the form of the purge route, on every replica; resolves with false while some are still to be
    * notified. `onFound` reports that this process or the tier had any of it.

@@ -14,14 +14,14 @@ import { RedisSettingsCheck } from '../redis/settings-check.js'
 import { RedisLink } from '../redis/link.js'
 import { RedisSubscriber } from '../redis/subscriber.js'
 import { createClient, createSubscriberClient, type RedisConnectionOptions } from '../redis/create-client.js'
-import { ReplicaSync } from '../cluster/replica-sync.js'
-import { RedisSpaces, type RememberedUpstream } from '../cluster/redis-spaces.js'
+import { type Carrier, type Peers } from '../peers/peers.js'
+import { Purges, PurgeState } from '../peers/purges.js'
+import { RecordedSpaces, type RememberedUpstream } from '../peers/recorded-spaces.js'
+import { RedisCarrier } from '../peers/redis-carrier.js'
+import { type RedisParts } from '../peers/peer-sync.js'
+import { type Records } from '../peers/records.js'
 import { type Spaces } from '../chain/spaces.js'
 import { invalidationOfPurge } from './purger.js'
-import { ReplicaChannel } from '../cluster/replica-channel.js'
-import { PurgeLog } from '../cluster/purge-log.js'
-import { Purges, PurgeState } from '../cluster/purges.js'
-import { ExpiringKeys } from '../cluster/expiring-keys.js'
 import { type SharedTier } from './purger.js'
 
 type RedisConfig = Config['cache']['redis']
@@ -42,21 +42,21 @@ export interface RedisBackendOptions {
 
 /** Redis before its backend is built: spaces are chosen with what it has, and the backend needs them. */
 export interface RedisBackendBuilder {
-  readonly link: RedisLink
-  readonly place: RedisSpaces
-  buildBackend(spaces: Spaces, invalidator: LocalInvalidator): RedisBackend
+  readonly place: RecordedSpaces
+  readonly carrier: Carrier
+  buildBackend(spaces: Spaces, invalidator: LocalInvalidator, peers: Peers): RedisBackend
 }
 
 /** State that replicas share through Redis, with its synchronization. */
 export interface RedisBackend extends SharedTier {
   readonly link: RedisLink
+  readonly shared: RedisParts
   /** Counts client limits across all replicas. */
   readonly buckets: TokenBuckets
   /** Problems beside those of the tier, as readable sentences. */
   warnings(): readonly string[]
-  /** Connects; resolves when it is known if Redis is up. */
-  start(): Promise<void>
-  publishHead(): void
+  /** Connects; resolves when it is known if Redis is up. `onUp` runs whenever it is. */
+  start(onUp: () => Promise<void>): Promise<void>
   /** Disconnects, after the tier has been closed. */
   stop(): void
 }
@@ -75,18 +75,19 @@ export function prepareRedisBackend (config: RedisConfig, options: RedisBackendO
   const connectionOptions = redisConnectionOptionsOf(config, now)
   const prefix = redisKeyPrefix(keyPrefix)
   const link = new RedisLink(createClient(connectionOptions), { timeoutMs, probeKey: `${prefix}probe`, now, metrics })
-  const keys = new ExpiringKeys(link, prefix, ttlSeconds)
-  const place = new RedisSpaces(keys, rememberedUpstreams)
-  const channel = new ReplicaChannel(
+  const carrier = new RedisCarrier(
     link,
     prefix,
+    ttlSeconds,
     channel => new RedisSubscriber(attempt => createSubscriberClient(connectionOptions, attempt), channel)
   )
+  const records = carrier.redisRecords
+  const place = new RecordedSpaces(records, rememberedUpstreams)
   return {
-    link,
     place,
-    buildBackend: (spaces, invalidator) =>
-      redisBackendOf(config, options, { link, prefix, keys, place, news: channel, spaces, invalidator })
+    carrier,
+    buildBackend: (spaces, invalidator, peers) =>
+      redisBackendOf(config, options, { link, prefix, records, place, peers, spaces, invalidator })
   }
 }
 
@@ -94,9 +95,9 @@ export function prepareRedisBackend (config: RedisConfig, options: RedisBackendO
 interface BackendParts {
   readonly link: RedisLink
   readonly prefix: string
-  readonly keys: ExpiringKeys
-  readonly place: RedisSpaces
-  readonly news: ReplicaChannel
+  readonly records: Records
+  readonly place: RecordedSpaces
+  readonly peers: Peers
   readonly spaces: Spaces
   readonly invalidator: LocalInvalidator
 }
@@ -104,7 +105,7 @@ interface BackendParts {
 function redisBackendOf (
   { keyPrefix, ttlSeconds }: RedisConfig,
   { maxEntryBytes, tracker, metrics, now, log, releases, localBuckets, inFlight }: RedisBackendOptions,
-  { link, prefix, keys, place, news, spaces, invalidator }: BackendParts
+  { link, prefix, records, place, peers, spaces, invalidator }: BackendParts
 ): RedisBackend {
   const settingsCheck = new RedisSettingsCheck(link)
   const buckets = new RedisBuckets(link, prefix, localBuckets, now)
@@ -121,24 +122,13 @@ function redisBackendOf (
   const purges = new Purges({
     state: purgeState,
     store: tier,
-    log: new PurgeLog(keys),
+    records,
     local: invalidator,
     invalidationOf: invalidationOfPurge,
     placedSpace: () => spaces.isIn(place) ? tracker.space : undefined,
-    notifyReplicas: async chainId => {
-      await news.notifyChange(chainId)
+    notifyPeers: () => {
+      peers.publish({ kind: 'changed' })
     }
-  })
-  const replicaSync = new ReplicaSync({
-    link,
-    place,
-    spaces,
-    tier,
-    purges,
-    news,
-    tracker,
-    releases,
-    now
   })
   const unreadReasons = (): readonly string[] => {
     const isIn = spaces.isIn(place)
@@ -153,6 +143,7 @@ function redisBackendOf (
   return {
     tier,
     link,
+    shared: { records, place, tier, purges, releases },
     buckets,
     warnings: () =>
       link.isUp
@@ -164,35 +155,22 @@ function redisBackendOf (
           ...unreadReasons()
         ]
         : [],
-    start: async () => {
+    start: async onUp => {
       await link.start({
         onUp: () => {
           log.info('Redis is up')
-          Promise.all([settingsCheck.check(), replicaSync.sync()]).catch(() => {})
+          Promise.all([settingsCheck.check(), onUp()]).catch(() => {})
         },
         onDown: reason => {
           spaces.suspend(place)
           log.warn({ reason }, downMessages[link.fault])
         }
       })
-      news.start(message => {
-        replicaSync.receive(message)
-      })
       settingsCheck.start()
-      replicaSync.start()
-    },
-    sync: async () => {
-      await replicaSync.sync()
     },
     purge: async (...purge) => await purges.purge(...purge),
-    publishHead: () => {
-      const { space, stamped } = tracker
-      if (space !== undefined && stamped !== undefined && spaces.isIn(place)) news.publishHead(space.name, stamped)
-    },
     stop: () => {
-      replicaSync.stop()
       settingsCheck.stop()
-      news.stop()
       link.stop()
     }
   }

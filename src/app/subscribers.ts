@@ -11,7 +11,8 @@ import { type HeadPollers } from '../upstreams/head-pollers.js'
 import { type UpstreamPool } from '../upstreams/upstream-pool.js'
 import { type EventBus } from './event-bus.js'
 import { type Following } from './following.js'
-import { type RedisBackend } from './redis-backend.js'
+import { type PeerSync } from '../peers/peer-sync.js'
+import { type Peers } from '../peers/peers.js'
 import { type UpstreamState } from '../upstreams/upstream.js'
 
 /** Parts that react to events. */
@@ -27,7 +28,8 @@ export interface Subscribers {
   readonly lowerTiers: readonly LowerTier[]
   readonly lowestRequested: LowestRecentRequest
   readonly following: Following
-  readonly redisBackend: RedisBackend | undefined
+  readonly peers: Peers
+  readonly peerSync: PeerSync
   /** Reactions of the worker pool; absent when varve runs as one process. */
   readonly workers: WorkerNotifier
 }
@@ -64,7 +66,8 @@ function subscribeToChain (
     lowerTiers,
     lowestRequested,
     following,
-    redisBackend,
+    peers,
+    peerSync,
     workers
   }: Subscribers
 ): void {
@@ -118,7 +121,7 @@ function subscribeToChain (
   })
   // Other replicas learn of the space last, once this one has switched.
   chain.spaceChanged.subscribe(() => {
-    redisBackend?.sync().catch(() => {})
+    peerSync.sync().catch(() => {})
   })
 
   chain.conflictingChain.subscribe(space => {
@@ -130,7 +133,9 @@ function subscribeToChain (
   })
 
   // Replicas and workers share heads, so that none serves an older one than another did.
-  chain.headAdvanced.subscribe(() => redisBackend?.publishHead())
+  chain.headAdvanced.subscribe(stamped => {
+    peers.publish({ kind: 'head', stamped })
+  })
   chain.headAdvanced.subscribe(stamped => workers.onAdvanced?.(stamped))
   chain.servedHeadAdvanced.subscribe(() => {
     versionWaits.finishReached()

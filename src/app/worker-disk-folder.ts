@@ -1,4 +1,4 @@
-import { FolderSpaces, type SpaceChange } from '../cluster/folder-spaces.js'
+import { FolderSpaces, type SpaceChange } from '../peers/folder-spaces.js'
 import { hasRoom } from '../cache/disk-evictor.js'
 import { withTimeout } from '../with-timeout.js'
 import { Deferred } from '../workers/deferred.js'

@@ -1,5 +1,5 @@
 import { type ClientRateLimit } from '../clients/token-buckets.js'
-import { type SpaceChange, type StoredSpace } from '../cluster/folder-spaces.js'
+import { type SpaceChange, type StoredSpace } from '../peers/folder-spaces.js'
 import { type Config, type NamedUpstream } from '../config/schema.js'
 import { type TailDemand, type FollowEvent } from '../follow/follower.js'
 import { type ResponsePosition } from '../api/position.js'

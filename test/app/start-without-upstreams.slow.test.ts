@@ -6,6 +6,7 @@ import { freePort } from '../support/free-port.js'
 import {
   anySpace,
   blockTarget,
+  heartbeatsIn,
   portOf,
   recordedSpaces,
   spaceOf,
@@ -281,7 +282,10 @@ t.test('a chain taken over from another id is identified by its own blocks alone
   await startSandboxNode(t, { chainId: 9, seed: 2, port: portOf(four) })
   t.match(await late.get('/v1/accounts/0x1/modules?limit=1'), { status: 200 })
   // Waits one interval: a replica that publishes an extra anchor does so after its next look.
-  await until(async () => await redis.client.hlen('varve:1:replicas 9') === 2, 'both replicas have written heartbeats')
+  await until(
+    async () => (await heartbeatsIn(redis, 'varve:1:peers 9')).length === 2,
+    'both replicas have written heartbeats'
+  )
   t.same(await anchors(), before)
   t.equal((await recordedSpaces(redis, 9)).length, 1)
   t.equal(await other.metric('varve_chain_resets_total'), 0)

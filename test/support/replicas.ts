@@ -1,6 +1,8 @@
 import { crc32 } from 'node:zlib'
 import { type Test } from 'tap'
-import { parseSpaces } from '../../src/cluster/parse-replica-records.js'
+import { encodeWithChecksum } from '../../src/peers/checksummed-json.js'
+import { type Heartbeat } from '../../src/peers/messages.js'
+import { parseHeartbeats, parseSpaces } from '../../src/peers/parse-records.js'
 import { type SpaceRecord } from '../../src/chain/space.js'
 import { type Sandbox, type SandboxOptions, startSandbox } from '#sandbox'
 import { type RedisProcess } from './redis-server.js'
@@ -10,9 +12,9 @@ import { sendRequest } from './client.js'
 import { type ClusterOptions, type RedisCluster, startCluster } from './redis-sets.js'
 import { type StubUpstream, respondOk, startStubUpstream } from './stub-upstream.js'
 
-/** Key of the spaces of the embedded node's chain, and of its replicas. */
+/** Key of the spaces of the embedded node's chain, and of the heartbeats of its replicas. */
 export const spacesKey = 'varve:1:spaces 4'
-export const replicasKey = 'varve:1:replicas 4'
+export const heartbeatsKey = 'varve:1:peers 4'
 /** Pattern of keys for any space. */
 export const anySpace = `varve:1:${'?'.repeat(16)}`
 
@@ -45,7 +47,18 @@ export function spaceOf (varve: TestVarve): string {
 
 /** Returns the spaces in Redis, newest first. */
 export async function recordedSpaces (redis: RedisProcess, chainId = 4): Promise<SpaceRecord[]> {
-  return parseSpaces(await redis.client.get(`varve:1:spaces ${chainId}`), chainId)
+  return parseSpaces(await redis.client.get(`varve:1:spaces ${chainId}`) ?? undefined, chainId)
+}
+
+/** Returns the heartbeats in Redis. */
+export async function heartbeatsIn (redis: RedisProcess, key = heartbeatsKey): Promise<Heartbeat[]> {
+  return parseHeartbeats(await redis.client.get(key) ?? undefined)
+}
+
+/** Removes a heartbeat from Redis; its replica writes it again at the end of its next look. */
+export async function removeHeartbeat (redis: RedisProcess, removed: string, key = heartbeatsKey): Promise<void> {
+  const others = (await heartbeatsIn(redis, key)).filter(({ id }) => id !== removed)
+  await redis.client.set(key, encodeWithChecksum(others))
 }
 
 /** Waits until processes use one space, which is not this one; returns it. */
@@ -55,11 +68,14 @@ export async function untilAgreed (varves: readonly TestVarve[], before?: string
   return [...used()].join()
 }
 
-/** Waits until every replica has read the others' state: it restores its own deleted sign then. */
+/** Waits until every replica has read the others' state: it restores its own removed heartbeat then. */
 export async function untilAllSynced (redis: RedisProcess): Promise<void> {
-  for (const sign of await redis.client.hkeys(replicasKey)) {
-    await redis.client.hdel(replicasKey, sign)
-    await until(async () => await redis.client.hexists(replicasKey, sign) === 1, 'the replica has read the records')
+  for (const { id } of await heartbeatsIn(redis)) {
+    await removeHeartbeat(redis, id)
+    await until(
+      async () => (await heartbeatsIn(redis)).some(other => other.id === id),
+      'the replica has read the records'
+    )
   }
 }
 

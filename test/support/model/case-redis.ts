@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto'
-import { encodeWithChecksum } from '../../../src/cluster/checksummed-json.js'
-import { parseSpaces } from '../../../src/cluster/parse-replica-records.js'
+import { encodeWithChecksum } from '../../../src/peers/checksummed-json.js'
+import { parseSpaces } from '../../../src/peers/parse-records.js'
 import { type RedisProcess } from '../redis-server.js'
+import { heartbeatsIn, removeHeartbeat } from '../replicas.js'
 import { until } from '../until.js'
 
 /** Starts a Redis, or returns the running one. */
@@ -24,8 +25,7 @@ export class CaseRedis {
 
   /** Resolves when all varves that run have shared their space; one that has stopped leaves its sign. */
   async untilJoined (varves: number): Promise<void> {
-    const left = (await this.#signs()).length > varves ? await this.#signs() : []
-    if (left.length > 0) await this.#redis.client.hdel(this.#replicas, ...left)
+    if ((await this.#signs()).length > varves) await this.#redis.client.del(this.#heartbeats)
     await until(async () => (await this.#signs()).length === varves, `${varves} varves have found each other`)
   }
 
@@ -60,18 +60,17 @@ export class CaseRedis {
   }
 
   async #signs (): Promise<string[]> {
-    return await this.#redis.client.hkeys(this.#replicas)
+    return (await heartbeatsIn(this.#redis, this.#heartbeats)).map(({ id }) => id)
   }
 
   // Deletes a replica's sign and requests a look: the replica restores the sign at the end of the look.
   async #looked (sign: string, nth: number): Promise<void> {
-    const { client } = this.#redis
-    await client.hdel(this.#replicas, sign)
-    await client.publish(`${this.keyPrefix}:1:news`, encodeWithChecksum({ kind: 'changed', chainId }))
-    await until(async () => await client.hexists(this.#replicas, sign) === 1, `a replica looks, ${nth}`)
+    await removeHeartbeat(this.#redis, sign, this.#heartbeats)
+    await this.#redis.client.publish(`${this.keyPrefix}:1:news`, encodeWithChecksum({ kind: 'changed' }))
+    await until(async () => (await this.#signs()).includes(sign), `a replica looks, ${nth}`)
   }
 
-  get #replicas (): string {
-    return `${this.keyPrefix}:1:replicas ${chainId}`
+  get #heartbeats (): string {
+    return `${this.keyPrefix}:1:peers ${chainId}`
   }
 }

@@ -1,17 +1,15 @@
 import { type Anchor } from '../chain/anchors.js'
 import { isEncryptionKey, isHeaderPrefix, type ResponsePosition } from '../api/position.js'
 import { decodeWithChecksum } from './checksummed-json.js'
-import { type Heartbeat, type LastSpace, type Purge, type ReplicaMessage } from './replica-messages.js'
+import { type Heartbeat, type LastSpace, type Purge, type SentMessage } from './messages.js'
 import { type Root, type SpaceRecord } from '../chain/space.js'
 
 // Other versions of varve write other shapes, which count as absent (law 13: what was stored elsewhere is checked
 // before it is trusted).
 
 /** Parses the sealed spaces of a chain id; leaves out what is no record of one. */
-export function parseSpaces (text: string | null | undefined, chainId: number): SpaceRecord[] {
-  const value = decodeWithChecksum(text)
-  if (!Array.isArray(value)) return []
-  return value.map(parseSpace).filter(record => record !== undefined).filter(record => record.chainId === chainId)
+export function parseSpaces (text: string | undefined, chainId: number): SpaceRecord[] {
+  return parseList(text, parseSpace).filter(record => record.chainId === chainId)
 }
 
 /** Parses the record of a space. */
@@ -26,36 +24,43 @@ export function parseSpace (value: unknown): SpaceRecord | undefined {
   return { chainId, name, anchors, head, root, replaces }
 }
 
-/** Parses a replica's sealed heartbeat. */
-export function parseHeartbeat (text: string): Heartbeat | undefined {
-  const value = decodeWithChecksum(text)
-  return isObject(value) && typeof value['beat'] === 'number' && isListOf(value['releases'], isText)
-    ? { beat: value['beat'], releases: value['releases'] }
-    : undefined
+/** Parses the sealed heartbeats of the peers; leaves out what is none. */
+export function parseHeartbeats (text: string | undefined): Heartbeat[] {
+  return parseList(text, value => {
+    if (!isObject(value)) return undefined
+    const { id, beat, releases } = value
+    return isText(id) && typeof beat === 'number' && isListOf(releases, isText) ? { id, beat, releases } : undefined
+  })
 }
 
 /** Parses the sealed space that an upstream last had. */
-export function parseLastSpace (text: string | null | undefined): LastSpace | undefined {
+export function parseLastSpace (text: string | undefined): LastSpace | undefined {
   const value = decodeWithChecksum(text)
   if (!isObject(value) || typeof value['chainId'] !== 'number' || !isSpaceName(value['name'])) return undefined
   return { chainId: value['chainId'], name: value['name'] }
 }
 
-/** Parses a sealed purge. */
-export function parsePurge (text: string): Purge | undefined {
-  const value = decodeWithChecksum(text)
-  if (!isObject(value)) return undefined
-  const { id, space, request } = value
-  return isText(id) && isSpaceName(space) && isText(request) ? { id, space, request } : undefined
+/** Parses the sealed log of purges; leaves out what is none. */
+export function parsePurges (text: string | undefined): Purge[] {
+  return parseList(text, value => {
+    if (!isObject(value)) return undefined
+    const { id, space, request } = value
+    return isText(id) && isSpaceName(space) && isText(request) ? { id, space, request } : undefined
+  })
 }
 
 /** Parses a sealed message. */
-export function parseMessage (text: string): ReplicaMessage | undefined {
+export function parseMessage (text: string): SentMessage | undefined {
   const value = decodeWithChecksum(text)
   if (!isObject(value)) return undefined
-  const { kind, chainId, space, stamped } = value
-  if (kind === 'changed' && typeof chainId === 'number') return { kind, chainId }
+  const { kind, space, stamped } = value
+  if (kind === 'changed') return { kind }
   return kind === 'head' && isSpaceName(space) && isStamped(stamped) ? { kind, space, stamped } : undefined
+}
+
+function parseList<T> (text: string | undefined, parse: (item: unknown) => T | undefined): T[] {
+  const value = decodeWithChecksum(text)
+  return Array.isArray(value) ? value.map(parse).filter(item => item !== undefined) : []
 }
 
 function isStamped (value: unknown): value is ResponsePosition {

@@ -10,7 +10,7 @@ export function encodeWithChecksum (value: unknown): string {
 }
 
 /** Parses a sealed text; undefined where it is damaged. */
-export function decodeWithChecksum (text: string | null | undefined): unknown {
+export function decodeWithChecksum (text: string | undefined): unknown {
   const [, checksum, json] = /^([0-9a-f]{1,8}) (.*)$/s.exec(text ?? '') ?? []
   if (json === undefined || crc32(json).toString(16) !== checksum) return undefined
   try {

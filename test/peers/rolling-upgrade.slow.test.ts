@@ -3,11 +3,11 @@ import { type Sandbox, type SandboxOptions, releases, startSandbox } from '#sand
 import { cacheStatusHeader, redisHitStatus } from '../support/cache-status.js'
 import { sendRequest } from '../support/client.js'
 import { type RedisProcess, startRedis } from '../support/redis-server.js'
+import { heartbeatsIn, heartbeatsKey } from '../support/replicas.js'
 import { until } from '../support/until.js'
 import { type TestVarve, varveAt } from '../support/varve.js'
 
 const { events: old, variants: fresh } = releases
-const replicasKey = 'varve:1:replicas 4'
 const modules = (at: number): string => `/v1/accounts/0x1/modules?ledger_version=${at}&limit=20`
 // Runs two tests side by side: one waits for the longest silence of a replica.
 t.jobs = 2
@@ -27,9 +27,7 @@ async function replica (t: Test, redis: RedisProcess, upstream: Sandbox): Promis
 
 /** Returns the releases that each replica publishes for its upstreams. */
 async function publishedReleases (redis: RedisProcess): Promise<string[]> {
-  const texts = Object.values(await redis.client.hgetall(replicasKey))
-  return texts.map(text => (JSON.parse(text.replace(/^\S+ /, '')) as { releases: string[] }).releases.sort().join('+'))
-    .sort()
+  return (await heartbeatsIn(redis)).map(({ releases }) => releases.toSorted().join('+')).sort()
 }
 
 /**
@@ -178,7 +176,7 @@ t.test(
     })
     await rounds(t, 1, varves, upstreams, ofEither)
     t.equal(await rounds(t, 25, varves, upstreams, ofEither), 0)
-    await redis.client.del(replicasKey)
+    await redis.client.del(heartbeatsKey)
     t.equal(await rounds(t, 25, varves, upstreams, ofEither), 0, 'nor when the key that lists the releases is lost')
   }
 )

@@ -6,8 +6,8 @@ import { type RedisProcess } from '../support/redis-server.js'
 import { startRedis } from '../support/redis-server.js'
 import {
   anySpace,
+  heartbeatsIn,
   recordedSpaces,
-  replicasKey,
   spaceOf,
   untilAgreed,
   untilInRedis,
@@ -238,7 +238,7 @@ for (const times of [1, 9]) {
     const network = await slowRedis(t, redis)
     const [a, b] = [await varveAt(t, upstream.url, at(network.url)), await varveAt(t, upstream.url, at(redis.url))]
     await until(
-      async () => await redis.client.hlen(replicasKey) === 2,
+      async () => (await heartbeatsIn(redis)).length === 2,
       'both replicas have written their heartbeats'
     )
     network.isRejecting = true

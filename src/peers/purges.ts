@@ -3,13 +3,17 @@ import { type Invalidation } from '../cache/invalidation.js'
 import { type RedisTier } from '../cache/redis-tier.js'
 import { type Space } from '../chain/space.js'
 import { unavailableError } from '../api/error-response.js'
-import { maxPurges, type PurgeLog } from './purge-log.js'
-import { type Purge } from './replica-messages.js'
+import { encodeWithChecksum } from './checksummed-json.js'
+import { type Purge } from './messages.js'
+import { parsePurges } from './parse-records.js'
+import { changeRecord, type Records } from './records.js'
 
+// Limits the log; a process that may have missed more purges drops its whole memory tier.
+const maxPurges = 256
 // Each purge waits in memory until Redis responds.
 const maxUndeliveredPurges = 256
 
-/** Removes entries from the tiers that no other replica shares; resolves when no later process finds them. */
+/** Removes entries from the tiers that no other process shares; resolves when no later process finds them. */
 export interface PurgeableTiers {
   invalidate(invalidation: Invalidation): Promise<boolean>
   invalidateAll(): Promise<void>
@@ -31,14 +35,15 @@ export class PurgeState {
 export interface PurgeOptions {
   readonly state: PurgeState
   readonly store: RedisTier
-  readonly log: PurgeLog
+  /** Records that hold the log: the last purges of a chain id, newest first. */
+  readonly records: Records
   readonly local: PurgeableTiers
   /** Returns what may be stored in a space for a read, in the form of the purge route; undefined if it is no read. */
   readonly invalidationOf: (request: string, space: Space) => Invalidation | undefined
   /** Returns the space that Redis has too; undefined while it has not. */
   readonly placedSpace: () => Space | undefined
-  /** Notifies the other replicas to read the log. */
-  readonly notifyReplicas: (chainId: number) => Promise<void>
+  /** Notifies the other peers to read the log. */
+  readonly notifyPeers: () => void
 }
 
 /** Purge that Redis does not have yet. */
@@ -50,7 +55,7 @@ interface UndeliveredPurge {
 }
 
 /**
- * Purges reads on every replica: by a message, and by a log that replicas read regularly in case the message is lost.
+ * Purges reads on every peer: by a message, and by a log that peers read regularly in case the message is lost.
  * The log names reads, so each process applies it in its own space.
  */
 export class Purges {
@@ -98,11 +103,12 @@ export class Purges {
     }
   }
 
-  /** Applies purges of other replicas since the last sync, and restores those that the log has lost. */
+  /** Applies purges of other peers since the last sync, and restores those that the log has lost. */
   async sync (space: Space): Promise<void> {
-    const { state, log, store, local } = this.#options
+    const { state, records, store, local } = this.#options
     const before = this.#known
-    const { purges, mayBeTrimmed: isFull } = await log.read(space.chainId)
+    const purges = parsePurges(await records.read(logNameOf(space)))
+    const isFull = purges.length >= maxPurges
     // Excludes own purges: one delivered while the log was read is known, one still being delivered is listed.
     const newPurges = exclude(purges, [...this.#known ?? [], ...this.#undelivered])
     this.#addKnown(newPurges)
@@ -120,7 +126,7 @@ export class Purges {
     // Each tier counts its own failures.
     if (results.every(({ status }) => status === 'fulfilled')) state.appliedIn = space
     const lost = isFull ? [] : exclude(before ?? [], purges)
-    if (lost.length > 0) await log.restore(space.chainId, lost)
+    if (lost.length > 0) await this.#changeLog(space, logged => [...logged, ...exclude(lost, logged)])
   }
 
   async #apply ({ request, space: purgedIn }: Purge, space: Space, hasWritten: boolean): Promise<void> {
@@ -129,19 +135,27 @@ export class Purges {
     if (invalidation === undefined) return
     await this.#applyHere(request, space)
     if (purgedIn !== space.name) await store.invalidate(invalidation)
-    // A write of ours may have followed another replica's delete, so this replica deletes again.
+    // A write of ours may have followed another peer's delete, so this process deletes again.
     else if (hasWritten) await store.invalidateOwnWrites(invalidation)
   }
 
   async #deliverOne ({ id, request, onFound }: UndeliveredPurge, space: Space): Promise<void> {
-    const { log, store, invalidationOf, notifyReplicas } = this.#options
+    const { store, invalidationOf, notifyPeers } = this.#options
     const purge = { id, space: space.name, request }
     const invalidation = invalidationOf(request, space)
     if (invalidation !== undefined && await store.invalidate(invalidation)) onFound()
-    await log.add(space.chainId, purge)
+    await this.#changeLog(space, logged => [purge, ...exclude(logged, [purge])])
     this.#undelivered.shift()
     this.#addKnown([purge])
-    await notifyReplicas(space.chainId).catch(() => {})
+    notifyPeers()
+  }
+
+  async #changeLog (space: Space, change: (logged: readonly Purge[]) => readonly Purge[]): Promise<void> {
+    await changeRecord(
+      this.#options.records,
+      logNameOf(space),
+      text => encodeWithChecksum(change(parsePurges(text)).slice(0, maxPurges))
+    )
   }
 
   async #applyHere (request: string, space: Space): Promise<boolean> {
@@ -155,6 +169,10 @@ export class Purges {
   #addKnown (purges: readonly Purge[]): void {
     this.#known = [...purges, ...this.#known ?? []].slice(0, maxPurges)
   }
+}
+
+function logNameOf ({ chainId }: Space): string {
+  return `purges ${chainId}`
 }
 
 function exclude (purges: readonly Purge[], others: ReadonlyArray<Pick<Purge, 'id'>>): Purge[] {

@@ -1,0 +1,77 @@
+import { createHash } from 'node:crypto'
+import { type SpacePlace, withSpace } from '../chain/space-places.js'
+import { type SpaceRecord } from '../chain/space.js'
+import { encodeWithChecksum } from './checksummed-json.js'
+import { type LastSpace } from './messages.js'
+import { parseLastSpace, parseSpaces } from './parse-records.js'
+import { changeRecord, type Records } from './records.js'
+
+/** An upstream of this process whose space is remembered. */
+export interface RememberedUpstream {
+  /** May hold a secret, so its record carries a digest. */
+  readonly url: string
+  /** Returns true if the upstream was verified to be on our chain. */
+  readonly isOnChain: () => boolean
+}
+
+/** Spaces of each chain id, as one record that peers replace by comparison, so none is lost. */
+export class RecordedSpaces implements SpacePlace {
+  readonly #records: Records
+  readonly #upstreams: () => readonly RememberedUpstream[]
+  #error: string | undefined
+
+  constructor (records: Records, upstreams: () => readonly RememberedUpstream[]) {
+    this.#records = records
+    this.#upstreams = upstreams
+  }
+
+  /** Reason why the last change was rejected. */
+  get error (): string | undefined {
+    return this.#error
+  }
+
+  async read (chainId: number): Promise<readonly SpaceRecord[]> {
+    return parseSpaces(await this.#records.read(spacesNameOf(chainId)), chainId)
+  }
+
+  async put (record: SpaceRecord, replacesAll = false): Promise<readonly SpaceRecord[]> {
+    let after: readonly SpaceRecord[] = []
+    try {
+      await changeRecord(this.#records, spacesNameOf(record.chainId), text => {
+        const before = parseSpaces(text, record.chainId)
+        after = withSpace(before, record, replacesAll)
+        return after === before ? undefined : encodeWithChecksum(after)
+      })
+      this.#error = undefined
+      return after
+    } catch (error) {
+      this.#error = (error as Error).message
+      throw error
+    }
+  }
+
+  async remembered (): Promise<readonly LastSpace[]> {
+    const texts = await Promise.all(
+      this.#upstreams().map(async ({ url }) => await this.#records.read(lastSpaceNameOf(url)))
+    )
+    return texts.map(parseLastSpace).filter(space => space !== undefined)
+  }
+
+  /** Remembers the space of verified upstreams; records of other upstreams stay. */
+  async remember ({ chainId, name }: LastSpace): Promise<void> {
+    const text = encodeWithChecksum({ chainId, name })
+    const known = this.#upstreams().filter(({ isOnChain }) => isOnChain())
+    await Promise.all(known.map(async ({ url }) => {
+      await changeRecord(this.#records, lastSpaceNameOf(url), () => text)
+    }))
+  }
+}
+
+function spacesNameOf (chainId: number): string {
+  return `spaces ${chainId}`
+}
+
+function lastSpaceNameOf (url: string): string {
+  const digest = createHash('sha256').update(url.replace(/\/+$/, '')).digest('base64url').slice(0, 22)
+  return `last space ${digest}`
+}

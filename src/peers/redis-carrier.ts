@@ -1,0 +1,62 @@
+import { type RedisLink } from '../redis/link.js'
+import { type RedisSubscriber } from '../redis/subscriber.js'
+import { encodeWithChecksum } from './checksummed-json.js'
+import { type SentMessage } from './messages.js'
+import { parseMessage } from './parse-records.js'
+import { type Carrier } from './peers.js'
+import { RedisRecords } from './records.js'
+
+/** Best-effort messages between hosts over Redis; everything that must arrive is also read from its records. */
+export class RedisCarrier implements Carrier {
+  readonly redisRecords: RedisRecords
+  readonly #link: RedisLink
+  readonly #channel: string
+  readonly #subscriber: RedisSubscriber
+  // By kind: a newer head replaces one that waits.
+  readonly #waiting = new Map<string, SentMessage>()
+  #isPublishing = false
+
+  constructor (
+    link: RedisLink,
+    prefix: string,
+    ttlSeconds: number,
+    subscriberOf: (channel: string) => RedisSubscriber
+  ) {
+    this.redisRecords = new RedisRecords(link, prefix, ttlSeconds)
+    this.#link = link
+    this.#channel = `${prefix}news`
+    this.#subscriber = subscriberOf(this.#channel)
+  }
+
+  /** Subscribes to the messages of other hosts, and retries until it can connect. */
+  start (onMessage: (message: SentMessage) => void): void {
+    this.#subscriber.start(text => {
+      const message = parseMessage(text)
+      if (message !== undefined) onMessage(message)
+    })
+  }
+
+  stop (): void {
+    this.#subscriber.stop()
+  }
+
+  /** Publishes one message at a time; a newer one of its kind replaces one that waits. */
+  publish (message: SentMessage): void {
+    // Hosts may have other configurations, and every form is checked on arrival.
+    this.#waiting.set(message.kind, { ...message, configuration: undefined, release: undefined })
+    if (!this.#isPublishing && this.#link.isUp) this.#publishWaiting().catch(() => {})
+  }
+
+  async #publishWaiting (): Promise<void> {
+    this.#isPublishing = true
+    try {
+      for (const [kind, message] of this.#waiting) {
+        this.#waiting.delete(kind)
+        const text = encodeWithChecksum(message)
+        await this.#link.run('publish', async client => await client.publish(this.#channel, text))
+      }
+    } finally {
+      this.#isPublishing = false
+    }
+  }
+}
