@@ -85,7 +85,9 @@ export class RedisLink {
   }
 
   get lastError (): string {
-    return this.#lastError
+    // The default of Redis, which an operator can change.
+    const hint = ': with cluster-require-full-coverage yes one dead master takes the whole cluster away'
+    return this.#lastError.startsWith('CLUSTERDOWN') ? `${this.#lastError}${hint}` : this.#lastError
   }
 
   /** Fault to report while it is down. */

@@ -72,8 +72,11 @@ t.test('reads skip a cluster that lacks slots, and varve uses it again when it i
     'the replica knows that Redis is down, and no read is slow'
   )
   await until(
-    async () => (await readiness(second)).degraded.some(text => text.startsWith('Redis unreachable: CLUSTERDOWN')),
-    'readiness reports: Redis unreachable'
+    async () =>
+      (await readiness(second)).degraded.some(text =>
+        /^Redis unreachable: CLUSTERDOWN.*: with cluster-require-full-coverage yes /.test(text)
+      ),
+    'readiness reports: Redis unreachable, and names the setting'
   )
   await expectNoRedisReads(t, replicas)
   await cluster.restartNode(2)
