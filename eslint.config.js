@@ -54,7 +54,7 @@ export default [
   },
   // Parts are built in the order of their needs: no closure uses a constant below it, no variable waits for a part.
   {
-    files: ['src/{app,cli,workers}/**/*.ts'],
+    files: ['src/{app,cli,peers}/**/*.ts'],
     rules: {
       'no-use-before-define': 'off',
       '@typescript-eslint/no-use-before-define': ['error', {

@@ -10,8 +10,8 @@ const replicas = [
   ...slow('app/', 'primary-disk-folder', 'start-faults', 'start-without-upstreams'),
   ...slow('cache/', 'disk-folder', 'disk-tier'),
   ...slow('chain/', 'chain-resets', 'chain-separation', 'spaces', 'upstream-chains', 'wrong-chain'),
-  ...slow('', 'config/reload', 'metrics/series-count', 'cli/warm', 'workers/worker-pool'),
-  ...slow('peers/', 'lost-records', 'purges'),
+  ...slow('peers/', 'host-peers', 'lost-records', 'purges'),
+  ...slow('', 'config/reload', 'metrics/series-count', 'cli/warm', 'peers/worker-pool'),
   ...slow('redis/', 'authentication', 'changes', 'create-client', 'link'),
   ...slow('sandbox/', 'reads', 'transactions'),
   ...slow('upstreams/', 'failing-upstreams', 'stream-slots', 'surplus-response-bytes', 'upstream-overload')
@@ -57,7 +57,7 @@ const random = [
 const longest = [
   ...slow(
     '',
-    'workers/worker-lifecycle',
+    'peers/worker-lifecycle',
     'package',
     'readme',
     'http/status-page',

@@ -40,7 +40,7 @@ const unit = readCheckout('deploy/systemd/varve.service')
 // Returns all values of a setting that a unit may give more than once.
 const settings = (name: string): string[] =>
   [...unit.matchAll(new RegExp(`^${name}=(.*)$`, 'gm'))].map(([, value = '']) => value)
-const [, stop = ''] = /^const stopTimeoutMs = ([0-9_]+)$/m.exec(readCheckout('src/workers/worker-pool.ts')) ?? []
+const [, stop = ''] = /^const stopTimeoutMs = ([0-9_]+)$/m.exec(readCheckout('src/peers/worker-pool.ts')) ?? []
 const stopSeconds = Number(stop.replace('_', '')) / 1000
 
 t.test('every image is named by its full version, the same one everywhere', async t => {

@@ -1,10 +1,9 @@
-import { createHash } from 'node:crypto'
+import { createHash, randomUUID } from 'node:crypto'
 import { type Logger } from 'pino'
 import { type AuditDifference } from '../proxy/audit-sampler.js'
 import { invalidationOfRead, type LocalInvalidator } from '../proxy/local-invalidator.js'
 import { encodePurgeRequest } from '../api/purge-request.js'
 import { type Read, targetOf } from '../api/read.js'
-import { type TypedEvent } from '../typed-event.js'
 import { logRateLimit } from './log-rate-limit.js'
 import { type SharedTier } from './purger.js'
 
@@ -12,8 +11,8 @@ import { type SharedTier } from './purger.js'
 export interface AuditInvalidatorOptions {
   readonly invalidator: LocalInvalidator
   readonly sharedTier: SharedTier | undefined
-  /** Event for wrong entries, which the other processes of this varve purge too. */
-  readonly purged: TypedEvent<Buffer>
+  /** Purges a wrong entry in the other processes of this varve too. */
+  readonly purgeOthers: (body: Buffer) => void
   readonly log: Logger
   readonly now: () => number
 }
@@ -28,7 +27,7 @@ const differenceRate = { lines: 10, perMs: 1000 }
  * and in lower tiers.
  */
 export function auditDifferenceListener (options: AuditInvalidatorOptions): (difference: AuditDifference) => void {
-  const { purged, log } = options
+  const { purgeOthers, log } = options
   const mayLog = logRateLimit(options.now, differenceRate)
   return difference => {
     const { result, reads } = difference
@@ -37,7 +36,7 @@ export function auditDifferenceListener (options: AuditInvalidatorOptions): (dif
     for (const read of difference.isObserved ? [] : reads) {
       invalidate(options, difference, read).then(() => {
         // Purges other processes last, or they could read the wrong entry from a lower tier again.
-        if (result === 'different') purged.publish(encodePurgeRequest(read))
+        if (result === 'different') purgeOthers(encodePurgeRequest(read))
       }, () => {})
     }
   }
@@ -55,7 +54,7 @@ async function invalidate (
       // The purge log is bounded, so changed renderings, which are harmless, stay out of it (law 8: rendering can
       // change, history cannot).
       result === 'different'
-        ? sharedTier?.purge(space, encodePurgeRequest(read).toString())
+        ? sharedTier?.purge(space, { id: randomUUID(), request: encodePurgeRequest(read).toString() })
         : sharedTier?.tier.invalidate(invalidation)
     ])
   } catch (error) {

@@ -5,7 +5,7 @@ import { MemoryTier } from '../cache/memory-tier.js'
 import { type LowerTier } from '../cache/tier.js'
 import { FreshCoalescer, Coalescer } from '../cache/coalescer.js'
 import { LastKnownEvents } from '../proxy/last-known-events.js'
-import { type TokenBuckets, LocalBuckets } from '../clients/token-buckets.js'
+import { type TokenBuckets } from '../clients/token-buckets.js'
 import { cipherListOf } from '../config/ciphers.js'
 import { bytesPerMb } from '../config/units.js'
 import { inFlightMbOf } from '../config/in-flight-memory.js'
@@ -25,34 +25,25 @@ import { isShareable } from '../proxy/outcomes.js'
 import { type ProxyContext } from '../proxy/proxy-context.js'
 import { PrunedErrorBuilder } from '../api/pruned-error-builder.js'
 import { Spaces } from '../chain/spaces.js'
-import { noCarrier, Peers } from '../peers/peers.js'
+import { type Carrier, Peers } from '../peers/peers.js'
+import { type Records } from '../peers/records.js'
+import { type RedisLink } from '../redis/link.js'
 import { PeerSync } from '../peers/peer-sync.js'
+import { RecordedSpaces } from '../peers/recorded-spaces.js'
 import { referenceOf, ChainVerifier } from '../chain/chain-verifier.js'
 import { Certificate } from '../http/certificate.js'
 import { withTimeout } from '../with-timeout.js'
 import { auditDifferenceListener } from './audit-differences.js'
 import { EventBus } from './event-bus.js'
-import { type FollowChannel, Following } from './following.js'
-import { subscribeAll, type WorkerNotifier } from './subscribers.js'
+import { Following } from './following.js'
+import { subscribeAll } from './subscribers.js'
 import { UpstreamLifecycle } from './upstream-lifecycle.js'
-import { type MonitoredUpstreamOptions } from './monitored-upstream.js'
-import { type RedisBackend, type prepareRedisBackend } from './redis-backend.js'
+import { type Host } from './host.js'
+import { type RedisBackend, type redisBackendOf } from './redis-backend.js'
 import { type DiskBackend, type diskBackendOf } from './disk-backend.js'
 import { type UsedFolder } from './local-disk-folder.js'
 import { proxySettingsOf } from './part-settings.js'
 import { versionOfProgram } from './version.js'
-
-/** Connects a worker to the other processes; all absent when varve runs as one process. */
-export interface WorkerHooks extends WorkerNotifier {
-  readonly following?: FollowChannel
-  readonly probeTransportOf?: MonitoredUpstreamOptions['probeTransportOf']
-  /** Counts what clients consume for all workers; absent, this process counts alone. */
-  readonly buckets?: TokenBuckets
-  /** Names of upstreams that are out of service already. */
-  readonly cordoned?: readonly string[]
-  /** Folder of the disk tier, which all workers use. */
-  readonly folder?: UsedFolder | undefined
-}
 
 /** Everything below the listeners. */
 export interface Components {
@@ -78,8 +69,15 @@ const restoreChainAfterMs = 1000
 
 /** Parts that are loaded and opened only if they are configured. */
 export interface OptionalParts {
-  readonly prepareRedis?: typeof prepareRedisBackend | undefined
-  readonly disk?: DiskParts | undefined
+  readonly redis: RedisConnection | undefined
+  readonly disk: DiskParts | undefined
+}
+
+/** Connection to Redis. */
+export interface RedisConnection {
+  readonly link: RedisLink
+  readonly carrier: Carrier & { readonly redisRecords: Records }
+  readonly redisBackendOf: typeof redisBackendOf
 }
 
 /** Disk tier and its folder. */
@@ -94,8 +92,8 @@ export function buildComponents (
   sandbox: NamedUpstream | undefined,
   log: Logger,
   metrics: Metrics,
-  { prepareRedis, disk }: OptionalParts,
-  hooks: WorkerHooks
+  { redis, disk }: OptionalParts,
+  host: Host
 ): Components {
   const now = (): number => performance.now()
   const events = new EventBus()
@@ -107,7 +105,7 @@ export function buildComponents (
     config.chainId ?? undefined,
     now,
     events.chain,
-    prepareRedis !== undefined || disk !== undefined,
+    redis !== undefined || disk !== undefined || host.carrier.hostRecords !== undefined,
     new ChainChanges(now)
   )
   const headPollers = new HeadPollers(() => tracker.position !== undefined, now)
@@ -120,8 +118,34 @@ export function buildComponents (
     }
   })
   const releases = new UpstreamSoftwareReleases(now, name => upstreamPool.isUp(name))
-  const followParts = { tracker, upstreamPool, headPollers, memory, channel: hooks.following }
-  const following = new Following(config, { ...followParts, metrics, log, now })
+  const cordons = new Set(host.cordoned)
+  const release = versionOfProgram()
+  const peers: Peers = new Peers(
+    redis?.carrier ?? host.carrier,
+    () => ({ configuration: host.configuration, release, space: tracker.space?.name })
+  )
+  const following: Following = new Following(config, {
+    tracker,
+    upstreamPool,
+    headPollers,
+    memory,
+    metrics,
+    log,
+    now,
+    channel: {
+      demand: demand => {
+        peers.publish({ kind: 'demand', demand })
+        host.lease('tail').then(isGranted => {
+          if (!isGranted) return
+          following.lead()
+          following.onDemand(demand)
+        }, () => {})
+      },
+      publish: event => {
+        peers.publish({ kind: 'tail', event })
+      }
+    }
+  })
   const versionWaits = new VersionWaits(
     tracker,
     new WaiterPolls(() => {
@@ -129,25 +153,15 @@ export function buildComponents (
       following.follower?.catchUp()
     }, now)
   )
-  const cordons = new Set(hooks.cordoned)
-  const localBuckets = hooks.buckets ?? new LocalBuckets(now)
-  const redis = prepareRedis?.(config.cache.redis, {
-    maxEntryBytes: config.cache.maxEntryMb * bytesPerMb,
-    rememberedUpstreams: () =>
+  const { probes, carrier: { hostRecords } } = host
+  const ofRedis = redis &&
+    new RecordedSpaces(redis.carrier.redisRecords, () =>
       upstreamPool.upstreams.map(upstream => ({
         url: upstream.client.url,
         isOnChain: () => upstream.window !== undefined
-      })),
-    tracker,
-    releases,
-    localBuckets,
-    inFlight,
-    metrics,
-    log,
-    now
-  })
-  const peers = new Peers(redis?.carrier ?? noCarrier, () => ({ space: tracker.space?.name }))
-  const places = [redis?.place, disk?.folder.spaces].filter(place => place !== undefined)
+      })))
+  const ofHost = hostRecords && new RecordedSpaces(hostRecords, () => [])
+  const places = [ofRedis, ofHost, disk?.folder.spaces].filter(place => place !== undefined)
   const spaces = new Spaces({
     tracker,
     places,
@@ -174,14 +188,27 @@ export function buildComponents (
   })
   // No replica shares the disk, so it gets every purge; workers that share it repeat the work of the first.
   const invalidator = new LocalInvalidator(memory, diskBackend === undefined ? [] : [diskBackend.tier])
-  const redisBackend = redis?.buildBackend(spaces, invalidator, peers)
+  const redisBackend = redis && ofRedis && redis.redisBackendOf({
+    config: config.cache,
+    link: redis.link,
+    records: redis.carrier.redisRecords,
+    place: ofRedis,
+    peers,
+    spaces,
+    invalidator,
+    tracker,
+    releases,
+    localBuckets: host.buckets,
+    inFlight,
+    metrics,
+    log,
+    now
+  })
   const peerSync = new PeerSync({
     spaces,
     places,
     tracker,
-    notifyPeers: () => {
-      peers.publish({ kind: 'changed' })
-    },
+    peers,
     redis: redisBackend?.shared,
     now
   })
@@ -199,7 +226,9 @@ export function buildComponents (
       auditDifferenceListener({
         invalidator,
         sharedTier: redisBackend,
-        purged: events.purged,
+        purgeOthers: body => {
+          host.purgeOthers(body)
+        },
         log,
         now
       }),
@@ -242,8 +271,7 @@ export function buildComponents (
     lowestRequested,
     following,
     peers,
-    peerSync,
-    workers: hooks
+    peerSync
   })
   // Fills the pool after everything that its upstreams report to is in place.
   const upstreamLifecycle = new UpstreamLifecycle(config, {
@@ -258,7 +286,7 @@ export function buildComponents (
     events,
     inFlight,
     cordons,
-    probeTransportOf: hooks.probeTransportOf,
+    probeTransportOf: probes && (upstream => probes.transportTo(upstream)),
     sandbox
   })
   metrics.registerGauges({
@@ -269,7 +297,7 @@ export function buildComponents (
     upstreamPool,
     inFlight,
     redis: redisBackend?.link,
-    version: versionOfProgram(),
+    version: release,
     isSandbox: sandbox !== undefined,
     certificate
   })
@@ -285,7 +313,7 @@ export function buildComponents (
     peerSync,
     redisBackend,
     diskBackend,
-    buckets: redisBackend?.buckets ?? localBuckets,
+    buckets: redisBackend?.buckets ?? host.buckets,
     certificate
   }
 }

@@ -19,6 +19,4 @@ export class EventBus implements UpstreamEvents {
   readonly chain = new ChainEvents()
   readonly stateChanged: UpstreamEvents['stateChanged'] = new TypedEvent()
   readonly releaseChanged: UpstreamEvents['releaseChanged'] = new TypedEvent()
-  /** An audit invalidated a wrong entry: the other processes of this varve must follow. */
-  readonly purged = new TypedEvent<Buffer>()
 }

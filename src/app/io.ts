@@ -1,6 +1,6 @@
 import { type Readable } from 'node:stream'
 import { type Environment } from '../config/load.js'
-import { type Program } from '../workers/worker-pool.js'
+import { type Program } from '../peers/worker-pool.js'
 
 /** Unhandled promise rejection or uncaught exception. */
 export type ProcessFault = 'rejection' | 'exception'

@@ -1,10 +1,12 @@
 import { type Logger } from 'pino'
 import { type Config } from '../config/schema.js'
 import { type Metrics } from '../metrics/metrics.js'
-import { type ToWorker } from '../workers/messages.js'
-import { type DiskParts } from './components.js'
+import { type DiskToWorker } from '../peers/disk-messages.js'
+import { type Carrier, reachesRedis } from '../peers/peers.js'
+import { type DiskParts, type RedisConnection } from './components.js'
 import { type UsedFolder } from './local-disk-folder.js'
 import { type PrimaryDiskFolder } from './primary-disk-folder.js'
+import { type HostConnection } from './redis-connection.js'
 import { type startTracing, type Tracing } from './tracing.js'
 
 /** Starts tracing, if a collector is configured; else loads nothing. */
@@ -20,6 +22,34 @@ export async function openTracing (
 /** Returns true if a Redis server, a cluster or sentinels are configured. */
 export function hasRedis ({ cache: { redis: { url, cluster, sentinel } } }: Config): boolean {
   return url !== null || cluster.length > 0 || sentinel.name !== null
+}
+
+/** Builds the connection to Redis, if one is configured; `ofHost` may reach Redis for all processes of this host. */
+export async function openRedis (
+  config: Config,
+  metrics: Metrics,
+  now: () => number,
+  ofHost: Carrier
+): Promise<RedisConnection | undefined> {
+  if (!hasRedis(config)) return undefined
+  const [{ redisCarrierOf, redisLinkOf }, { redisBackendOf }] = await Promise.all([
+    import('./redis-connection.js'),
+    import('./redis-backend.js')
+  ])
+  const { redis } = config.cache
+  const link = redisLinkOf(redis, metrics, now)
+  return { link, carrier: reachesRedis(ofHost) ? ofHost : redisCarrierOf(redis, link, now), redisBackendOf }
+}
+
+/** Builds the connection to Redis for all workers; undefined if none is configured. */
+export async function connectHost (
+  config: Config,
+  metrics: Metrics,
+  now: () => number
+): Promise<HostConnection | undefined> {
+  return hasRedis(config)
+    ? new (await import('./redis-connection.js')).HostConnection(config.cache.redis, metrics, now)
+    : undefined
 }
 
 /** Opens the folder of the disk tier, if one is configured; a worker uses the folder that the primary process has. */
@@ -44,7 +74,7 @@ export async function openSharedFolder (
   { cache: { disk: { path, maxGb } } }: Config,
   log: Logger,
   metrics: Metrics,
-  broadcast: (message: ToWorker) => void
+  broadcast: (message: DiskToWorker) => void
 ): Promise<PrimaryDiskFolder | undefined> {
   if (path === null) return undefined
   const [{ openFolder }, { LocalDiskFolder }, { PrimaryDiskFolder }] = await Promise.all([

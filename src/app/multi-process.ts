@@ -1,31 +1,38 @@
+import { randomUUID } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
 import { type FastifyInstance } from 'fastify'
 import { type Logger } from 'pino'
 import { LocalBuckets } from '../clients/token-buckets.js'
 import { type Config, type NamedUpstream } from '../config/schema.js'
 import { keysNeedingRestart } from '../config/restart-keys.js'
-import { maskSecrets } from '../config/secrets.js'
 import { type Metrics } from '../metrics/metrics.js'
 import { MergedRecentCounts, type RecentSnapshot } from '../metrics/recent-counts.js'
 import { SummedMetrics, type MetricFamilies } from '../metrics/summed-metrics.js'
-import { ErrorResponse, unavailableError } from '../api/error-response.js'
+import { unavailableError } from '../api/error-response.js'
 import { readPurge } from '../api/purge-request.js'
-import { adminApp, adminFullMessage, type PurgeResult } from '../http/admin-app.js'
-import { reportUnexpectedError } from '../http/send-response.js'
+import { type PurgeResult } from '../http/admin-app.js'
 import { mergeReadiness, type WorkerStatus, mergeStatuses } from '../http/status.js'
-import { WorkerPool, type Program } from '../workers/worker-pool.js'
-import { type ChainResetCount, type ShutdownDeadlines, type WorkerQueryResult } from '../workers/messages.js'
-import { type WorkerHandle } from '../workers/worker-handle.js'
-import { adminLog } from './admin-log.js'
+import { type DiskToPrimary } from '../peers/disk-messages.js'
+import { WorkerPool, type Program } from '../peers/worker-pool.js'
+import { type SentMessage, type ShutdownDeadlines } from '../peers/messages.js'
+import { type WorkerHandle } from '../peers/worker-handle.js'
+import { buildAdmin } from './admin-listener.js'
 import { CurrentConfig } from './current-config.js'
+import { connectHost, openSharedFolder } from './lazy-parts.js'
 import { listenOn } from './listen.js'
+import { type PrimaryDiskFolder } from './primary-disk-folder.js'
 import { type Varve } from './single-process.js'
 import { namedUpstreamsOf } from './upstream-lifecycle.js'
-import { type CrossConfigMessage, WorkerGroup } from './worker-group.js'
-import { openSharedFolder } from './lazy-parts.js'
-import { type PrimaryDiskFolder } from './primary-disk-folder.js'
+import { type SharedMethods, WorkerGroup } from './worker-group.js'
 
 const now = (): number => performance.now()
+// Bounds /metrics and /readyz, which leave out a worker that does not respond in time.
+const metricsTimeoutMs = 1000
+const statusTimeoutMs = 250
+// A purge waits for the lower tiers.
+const changeTimeoutMs = 10_000
+// Spaces that a reset has ended; several workers report the same one.
+const maxEnded = 16
 
 /** Serves with several processes on one shared listener; this process serves the admin listener for all of them. */
 export async function startMultiProcess (
@@ -70,7 +77,8 @@ class PrimaryProcess {
   readonly #admin: FastifyInstance
   // Workers that start later get these too.
   readonly #cordons = new Set<string>()
-  #resetCount: ChainResetCount = 0
+  readonly #endedSpaces: string[] = []
+  #configurations = 0
   #folder: PrimaryDiskFolder | undefined
   #isStopping = false
 
@@ -95,17 +103,25 @@ class PrimaryProcess {
         this.#folder?.removeTemporaryFilesOf(worker.pid).catch(() => {})
       }
     })
-    this.#admin = this.#buildAdmin()
+    const statusOf = async (merge: typeof mergeReadiness | typeof mergeStatuses): Promise<object> =>
+      merge(await this.#fetchStatuses(), this.#current.value.workers, this.#isStopping, this.#recent.snapshot)
+    this.#admin = buildAdmin({ log, metrics, current: this.#current, now }, {
+      metricsText: async () => await this.#renderMetrics(),
+      readiness: async () => await statusOf(mergeReadiness) as ReturnType<typeof mergeReadiness>,
+      status: async () => await statusOf(mergeStatuses),
+      setCordoned: async (upstream, isCordoned) => await this.#setCordoned(upstream, isCordoned),
+      purge: async body => await this.#purge(body)
+    })
   }
 
   /** Listens, then starts the workers; resolves when each has polled its upstreams. */
   async start (config: Config): Promise<Pick<Varve, 'url' | 'adminUrl'>> {
     this.#folder = await openSharedFolder(config, this.#log, this.#metrics, message => {
-      for (const worker of this.#workerPool.all) worker.send(message)
+      this.#workerPool.broadcast(message)
     })
     // Listens before any worker starts, because a worker contacts upstreams and Redis at once.
     const adminUrl = await listenOn(this.#admin, config.admin.listen, 'admin.listen')
-    const url = await this.#workerPool.listen(this.#addGroup(config))
+    const url = await this.#workerPool.listen(await this.#addGroup(config))
     this.#log.info({ url, adminUrl, workers: config.workers }, 'listening')
     await this.#workerPool.waitUntilReady()
     return { url, adminUrl }
@@ -115,7 +131,7 @@ class PrimaryProcess {
     const before = [...this.#groups]
     // This process has opened the folder for all workers, those of the next configuration too.
     const disk = this.#disk
-    const group = this.#addGroup({ ...next, cache: { ...next.cache, disk } })
+    const group = await this.#addGroup({ ...next, cache: { ...next.cache, disk } })
     try {
       await this.#workerPool.rollOut(group)
     } catch (error) {
@@ -149,41 +165,20 @@ class PrimaryProcess {
     await this.#folder?.stop()
   }
 
-  #buildAdmin (): FastifyInstance {
-    const current = this.#current
-    return adminApp({
-      metrics: { contentType: this.#metrics.contentType, text: async () => await this.#renderMetrics() },
-      readiness: async () =>
-        mergeReadiness(await this.#fetchStatuses(), current.value.workers, this.#isStopping, this.#recent.snapshot),
-      status: async () =>
-        mergeStatuses(await this.#fetchStatuses(), current.value.workers, this.#isStopping, this.#recent.snapshot),
-      config: () => maskSecrets(current.value),
-      onUnexpectedError: error => {
-        reportUnexpectedError({ log: this.#log, metrics: this.#metrics }, error)
-      },
-      hosts: () => current.value.admin.hosts,
-      onFull: (turnedAway, limit) => {
-        this.#log.warn({ turnedAway, limit }, adminFullMessage)
-      },
-      setCordoned: async (upstream, isCordoned) => await this.#setCordoned(upstream, isCordoned),
-      purgeRoute: {
-        token: () => current.value.admin.token,
-        log: adminLog(this.#log, now),
-        purge: async body => await this.#purgeAll(body)
-      }
-    })
-  }
-
-  #addGroup (config: Config): WorkerGroup {
-    const group = new WorkerGroup(config, this.#sandbox, {
+  async #addGroup (config: Config): Promise<WorkerGroup> {
+    const group = new WorkerGroup({
+      name: String(++this.#configurations),
+      config,
+      sandbox: this.#sandbox,
       workerPool: this.#workerPool,
       metrics: this.#metrics,
       now,
-      resetCount: () => this.#resetCount,
+      redis: await connectHost(config, this.#metrics, now),
       cordoned: () => [...this.#cordons],
       folder: () => this.#folder?.state,
+      sharedMethodsFor: worker => this.#methodsFor(worker),
       onMessage: (message, from) => {
-        this.#onWorkerMessage(message, from)
+        this.#onMessage(message, from)
       }
     })
     this.#groups.add(group)
@@ -193,85 +188,102 @@ class PrimaryProcess {
   async #closeGroups (groups: readonly WorkerGroup[]): Promise<void> {
     await Promise.all(groups.map(async group => {
       this.#groups.delete(group)
-      await group.poller.close()
+      await group.close()
     }))
   }
 
-  #onWorkerMessage (message: CrossConfigMessage, from: WorkerHandle): void {
+  #methodsFor (worker: WorkerHandle): SharedMethods {
+    return {
+      take: (clientId, allowance) => this.#buckets.take(clientId, allowance),
+      refund: (clientId, allowance) => {
+        this.#buckets.refund(clientId, allowance)
+      },
+      purge: async body => {
+        await this.#purgeLocally(Buffer.from(body), worker)
+      },
+      report: (metrics, recent) => {
+        this.#recent.update(worker, recent as RecentSnapshot)
+        this.#summedMetrics.update(worker, metrics as MetricFamilies)
+      }
+    }
+  }
+
+  #onMessage (message: SentMessage | DiskToPrimary, from: WorkerHandle): void {
     switch (message.kind) {
-      case 'take':
-        return from.send({
-          kind: 'take_result',
-          id: message.id,
-          waitMs: this.#buckets.take(message.clientId, message.allowance)
-        })
-      case 'refund':
-        return this.#buckets.refund(message.clientId, message.allowance)
       case 'disk_change':
         return this.#folder?.change(message, answer => {
           from.send(answer)
         })
       case 'disk_used':
         return this.#folder?.use(message)
-      case 'invalidated':
-        this.#purgeLocally(Buffer.from(message.purge), from).catch(() => {})
-        return
-      case 'final_report':
-        this.#recent.update(from, message.recent as RecentSnapshot)
-        return this.#summedMetrics.update(from, message.metrics as MetricFamilies)
-      case 'chain_reset':
-        // Each worker reports the same reset; count it once.
-        if (message.resetCount > this.#resetCount) this.#metrics.chainReset()
-        this.#resetCount = Math.max(this.#resetCount, message.resetCount)
+      case 'changed':
+        return this.#countReset(message.resetFrom)
+      case 'head':
+      case 'tail':
+      case 'demand':
+      case 'polled':
     }
   }
 
+  /** Counts a reset that several workers report once. */
+  #countReset (space: string | undefined): void {
+    if (space === undefined || this.#endedSpaces.includes(space)) return
+    this.#endedSpaces.push(space)
+    if (this.#endedSpaces.length > maxEnded) this.#endedSpaces.shift()
+    this.#metrics.chainReset()
+  }
+
   async #renderMetrics (): Promise<string> {
-    await Promise.all(this.#workerPool.all.map(async worker => {
-      const result = await worker.query({ kind: 'metrics' })
-      if ('value' in result) this.#summedMetrics.update(worker, result.value as MetricFamilies)
+    await Promise.allSettled(this.#workerPool.all.map(async worker => {
+      this.#summedMetrics.update(worker, await worker.calls.call(metricsTimeoutMs, 'metrics') as MetricFamilies)
     }))
     return await this.#summedMetrics.text(await this.#metrics.snapshot())
   }
 
   async #fetchStatuses (): Promise<WorkerStatus[]> {
-    const results = await Promise.all(this.#workerPool.current.map(async worker => {
-      const result = await worker.query({ kind: 'status' })
-      if (!('value' in result)) return []
-      const status = result.value as WorkerStatus
+    const results = await Promise.allSettled(this.#workerPool.current.map(async worker => {
+      const status = await worker.calls.call(statusTimeoutMs, 'status') as WorkerStatus
       this.#recent.update(worker, status.recent)
-      return [status]
+      return status
     }))
-    return results.flat()
+    return results.flatMap(result => result.status === 'fulfilled' ? [result.value] : [])
+  }
+
+  get #listening (): readonly WorkerHandle[] {
+    return this.#workerPool.all.filter(({ isListening }) => isListening)
   }
 
   /**
    * Purges in one worker first, which also purges the lower tiers; otherwise the others could read the entry from one
-   * again.
+   * again. What Redis does not have yet, every worker delivers, and reads nothing from Redis before.
    */
-  async #purgeAll (body: Buffer): Promise<PurgeResult> {
-    const first = this.#workerPool.all.find(({ isListening }) => isListening)
+  async #purge (body: Buffer): Promise<PurgeResult> {
+    const [first, ...others] = this.#listening
     if (first === undefined) throw unavailableError('no worker is listening yet')
-    const purged = queryValueOf(await first.query({ kind: 'purge', body })) as PurgeResult
-    const results = await this.#purgeLocally(body, first)
-    const { stored, ...report } = purged
-    const everywhere = purged.everywhere && results.every(result => 'value' in result)
-    const isFound = results.some(result => 'value' in result && result.value === true)
-    return { ...report, everywhere, ...(stored === false && everywhere && !isFound && { stored }) }
+    const id = randomUUID()
+    const { stored, ...purged } = await first.calls.call(changeTimeoutMs, 'purge', body, id) as PurgeResult
+    const pending = purged.everywhere || readPurge(body).all ? [] : others
+    await Promise.allSettled(pending.map(async worker => await worker.calls.call(changeTimeoutMs, 'purge', body, id)))
+    const results = await this.#purgeLocally(body, first, purged.space)
+    const everywhere = purged.everywhere && results.every(({ status }) => status === 'fulfilled')
+    const isFound = results.some(result => result.status === 'fulfilled' && result.value)
+    return { ...purged, everywhere, ...(stored === false && everywhere && !isFound && { stored }) }
   }
 
   /** Purges in all other workers, also of an older configuration, because a purge names a read and no upstream. */
-  async #purgeLocally (body: Buffer, first: WorkerHandle): Promise<WorkerQueryResult[]> {
-    const purgeIn = async (workers: readonly WorkerHandle[]): Promise<WorkerQueryResult[]> =>
-      await Promise.all(
-        workers.filter(({ isListening }) => isListening).map(async worker =>
-          await worker.query({ kind: 'purge_locally', body })
-        )
+  async #purgeLocally (
+    body: Buffer,
+    first: WorkerHandle,
+    begun?: string
+  ): Promise<ReadonlyArray<PromiseSettledResult<boolean>>> {
+    const purgeIn = async (workers: readonly WorkerHandle[]): Promise<ReadonlyArray<PromiseSettledResult<boolean>>> =>
+      await Promise.allSettled(
+        workers.map(async worker => await worker.calls.call(changeTimeoutMs, 'purgeLocally', body, begun))
       )
-    const once = await purgeIn(this.#workerPool.all.filter(worker => worker !== first))
+    const once = await purgeIn(this.#listening.filter(worker => worker !== first))
     // A worker may have read from the shared disk what another one wrote before it was purged; a new space has nothing.
     const isOnce = this.#folder === undefined || readPurge(body).all
-    const again = isOnce ? [] : await purgeIn(this.#workerPool.all)
+    const again = isOnce ? [] : await purgeIn(this.#listening)
     return [...once, ...again]
   }
 
@@ -279,18 +291,9 @@ class PrimaryProcess {
     if (!namedUpstreamsOf(this.#current.value, this.#sandbox).some(({ name }) => name === upstream)) return false
     // Remembers first, so that a worker that starts meanwhile gets it.
     this.#cordons[isCordoned ? 'add' : 'delete'](upstream)
-    const workers = this.#workerPool.all.filter(({ isListening }) => isListening)
-    const results = await Promise.all(
-      workers.map(async worker => await worker.query({ kind: 'cordon', upstream, isCordoned }))
+    await Promise.all(
+      this.#listening.map(async worker => await worker.calls.call(changeTimeoutMs, 'setCordoned', upstream, isCordoned))
     )
-    for (const result of results) queryValueOf(result)
     return true
   }
-}
-
-function queryValueOf (result: WorkerQueryResult): unknown {
-  if ('value' in result) return result.value
-  if ('error' in result) throw unavailableError(result.error)
-  const { status, code, message, rawHeaders } = result.errorResponse
-  throw new ErrorResponse(status, code, message, rawHeaders)
 }

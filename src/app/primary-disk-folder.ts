@@ -1,9 +1,9 @@
 import { type TierStatus } from '../cache/tier.js'
-import { type FolderSize, type FolderState, type ToPrimary, type ToWorker } from '../workers/messages.js'
+import { type DiskToPrimary, type DiskToWorker, type FolderSize, type FolderState } from '../peers/disk-messages.js'
 import { withTimeout } from '../with-timeout.js'
 import { type LocalDiskFolder, stopTimeoutMs } from './local-disk-folder.js'
 
-type ChangeRequest = Extract<ToPrimary, { kind: 'disk_change' }>
+type ChangeRequest = Extract<DiskToPrimary, { kind: 'disk_change' }>
 
 // Many writes share a message; in this time one worker may not see what the others add.
 const publishEveryMs = 20
@@ -12,12 +12,12 @@ const publishEveryMs = 20
 export class PrimaryDiskFolder {
   readonly name = 'disk'
   readonly #folder: LocalDiskFolder
-  readonly #broadcast: (message: ToWorker) => void
+  readonly #broadcast: (message: DiskToWorker) => void
   #changing: Promise<void> = Promise.resolve()
   #published: FolderSize
   readonly #timer: NodeJS.Timeout
 
-  constructor (folder: LocalDiskFolder, broadcast: (message: ToWorker) => void) {
+  constructor (folder: LocalDiskFolder, broadcast: (message: DiskToWorker) => void) {
     this.#folder = folder
     this.#broadcast = broadcast
     this.#published = this.#size
@@ -46,7 +46,7 @@ export class PrimaryDiskFolder {
   }
 
   /** Makes a change for a worker, after all changes before it, and publishes the spaces before it responds. */
-  change ({ id, change }: ChangeRequest, respond: (message: ToWorker) => void): void {
+  change ({ id, change }: ChangeRequest, respond: (message: DiskToWorker) => void): void {
     this.#changing = this.#changing.then(async () => {
       try {
         if (change.kind === 'put') await this.#folder.spaces.put(change.record, change.replacesAll)
@@ -60,7 +60,7 @@ export class PrimaryDiskFolder {
   }
 
   /** Counts what a worker has written or removed. */
-  use ({ bytes, entries }: Extract<ToPrimary, { kind: 'disk_used' }>): void {
+  use ({ bytes, entries }: Extract<DiskToPrimary, { kind: 'disk_used' }>): void {
     this.#folder.room.add(bytes, entries)
   }
 

@@ -3,7 +3,7 @@ import { type Logger } from 'pino'
 import { type SecretMasker } from '../config/secrets.js'
 import { type Metrics } from '../metrics/metrics.js'
 import { withTimeout } from '../with-timeout.js'
-import { type ShutdownDeadlines } from '../workers/messages.js'
+import { type ShutdownDeadlines } from '../peers/messages.js'
 import { exitCodes, type Io, type ProcessSignal } from './io.js'
 
 /** Parts that a fault handler uses. */

@@ -20,14 +20,14 @@ import { type ListenerContext } from '../http/send-response.js'
 import { levels, type StatusSources } from '../http/status-conditions.js'
 import { readinessOf } from '../http/status.js'
 import { withTimeout } from '../with-timeout.js'
-import { type PeerMessage } from '../peers/messages.js'
-import { type ShutdownDeadlines } from '../workers/messages.js'
+import { type PeerMessage, type ShutdownDeadlines } from '../peers/messages.js'
 import { logLevels } from './level-log.js'
 import { listenOn } from './listen.js'
-import { hasRedis, openDisk, openTracing } from './lazy-parts.js'
+import { openDisk, openRedis, openTracing } from './lazy-parts.js'
 import { inFlightMbOf } from '../config/in-flight-memory.js'
 import { connectionLimitFor } from './connection-limit.js'
-import { buildComponents, type Components, type WorkerHooks } from './components.js'
+import { buildComponents, type Components } from './components.js'
+import { type Host } from './host.js'
 import { knownRequestCacheOf, parsedRequestCacheOf, proxySettingsOf } from './part-settings.js'
 import { CurrentConfig } from './current-config.js'
 import { type Purger, buildPurger } from './purger.js'
@@ -69,18 +69,19 @@ export async function buildProxyServer (
   sandbox: NamedUpstream | undefined,
   log: Logger,
   metrics: Metrics,
-  hooks: WorkerHooks = {}
+  host: Host
 ): Promise<ProxyServer> {
+  const now = (): number => performance.now()
   const components = buildComponents(
     config,
     sandbox,
     log,
     metrics,
     {
-      prepareRedis: hasRedis(config) ? (await import('./redis-backend.js')).prepareRedisBackend : undefined,
-      disk: await openDisk(config, log, metrics, hooks.folder)
+      redis: await openRedis(config, metrics, now, host.carrier),
+      disk: await openDisk(config, log, metrics, host.folder)
     },
-    hooks
+    host
   )
   const { proxy, upstreamPool, headPollers, upstreamLifecycle, following, spaces } = components
   const { peers, peerSync, redisBackend, diskBackend } = components
@@ -130,6 +131,7 @@ export async function buildProxyServer (
       loadShedder.tick()
     }, loadTickMs).unref()
   ]
+  peers.subscribe(onMessage)
   const { version, docs } = programInfo()
   const isSandbox = sandbox !== undefined
   const current = new CurrentConfig(config)
@@ -185,7 +187,9 @@ export async function buildProxyServer (
       spaces,
       invalidator,
       sharedTier: redisBackend,
-      isSpaceShared: redisBackend !== undefined || diskBackend?.isShared === true,
+      sync: async () => {
+        await peerSync.sync()
+      },
       chainMismatch: () => describeChainMismatch(upstreamPool.upstreams, tracker)
     }),
     setCordoned: (name, isCordoned) => {
@@ -200,7 +204,7 @@ export async function buildProxyServer (
       await redisBackend?.start(async () => {
         await peerSync.sync()
       })
-      peers.start(onMessage)
+      peers.start()
       peerSync.start()
       // A silent upstream must not prevent a process from serving cached responses or from stopping (law 6: the cache
       // can only help).
@@ -259,10 +263,24 @@ export async function buildProxyServer (
   function onMessage (message: PeerMessage): void {
     switch (message.kind) {
       case 'changed':
+        if (message.isRedisUp === false) return redisBackend?.suspend()
+        // Each process verifies its own upstreams before it resets its chain (law 7: chains never mix).
+        if (message.resetFrom !== undefined && message.resetFrom === tracker.space?.name) {
+          headPollers.reverifyAll().catch(() => {})
+        }
         peerSync.sync().catch(() => {})
         return
       case 'head':
         tracker.learnProven(message.stamped)
+        return
+      case 'tail':
+        return following.onEvent(message.event)
+      case 'demand':
+        return following.onDemand(message.demand)
+      case 'polled':
+        return host.probes?.onPollResult(message.upstream, message.target, message.result, () => {
+          headPollers.poll(message.upstream).catch(() => {})
+        })
     }
   }
 

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { type Invalidation } from '../cache/invalidation.js'
 import { type LowerTier } from '../cache/tier.js'
 import { type Space } from '../chain/space.js'
@@ -7,15 +8,17 @@ import { encodePurgeRequest, readPurge } from '../api/purge-request.js'
 import { ErrorResponse, unavailableError } from '../api/error-response.js'
 import { type Spaces } from '../chain/spaces.js'
 import { type PurgeResult } from '../http/admin-app.js'
+import { withTimeout } from '../with-timeout.js'
+import { type PurgedRead } from '../peers/purges.js'
 
-/** Tier that replicas share, and what reaches all of them through it. */
+/** Tier that hosts share, and what reaches all of them through it. */
 export interface SharedTier {
   readonly tier: LowerTier
   /**
-   * Purges a read, in the form of the purge route, on every replica; resolves with false while some are still to be
-   * notified. `onFound` reports that this process or the tier had any of it.
+   * Purges a read on every host; resolves with false while some are still to be notified. `onFound` reports that this
+   * process or the tier had any of it.
    */
-  purge(space: Space, request: string, onFound?: () => void): Promise<boolean>
+  purge(space: Space, purge: PurgedRead, onFound?: () => void): Promise<boolean>
 }
 
 /** Parts that a purge reaches. */
@@ -24,29 +27,36 @@ export interface PurgerOptions {
   readonly spaces: Spaces
   readonly invalidator: LocalInvalidator
   readonly sharedTier: SharedTier | undefined
-  /** True if other processes find the space of a purge of everything where all share it. */
-  readonly isSpaceShared: boolean
+  /** Reads what peers share, and applies it here. */
+  readonly sync: () => Promise<void>
   /** Names the upstreams that serve another chain than the configured one. */
   readonly chainMismatch: () => string | undefined
 }
 
 /** Executes purge requests of operators. */
 export interface Purger {
-  /** Purges this process and all replicas. */
-  purge(body: Buffer): Promise<PurgeResult>
-  /** Purges this process only, after another worker has purged the shared tier; true if this process had any of it. */
-  purgeLocally(body: Buffer): Promise<boolean>
+  /** Purges this process and all hosts; the processes of one host give the same purge one id. */
+  purge(body: Buffer, id?: string): Promise<PurgeResult>
+  /**
+   * Purges this process only, after another one has purged the shared tier, or has begun a space for a purge of
+   * everything; true if this process had any of it.
+   */
+  purgeLocally(body: Buffer, begun?: string): Promise<boolean>
 }
 
-// A busy worker has this long to find the space of another before it begins one too.
+// A busy process has this long to find the space of another before it begins one too.
 const maxFollowMs = 2000
 
 /** Builds the purger of one process. */
 export function buildPurger (
-  { tracker, spaces, invalidator, sharedTier, isSpaceShared, chainMismatch }: PurgerOptions
+  { tracker, spaces, invalidator, sharedTier, sync, chainMismatch }: PurgerOptions
 ): Purger {
+  // Earlier purges of reads apply in a new space too, before a client fills it.
+  const applyEarlier = async (): Promise<void> => {
+    await withTimeout(maxFollowMs, sync()).catch(() => {})
+  }
   return {
-    purge: async body => {
+    purge: async (body, id = randomUUID()) => {
       const purge = readPurge(body)
       const { space } = tracker
       if (space === undefined) {
@@ -54,12 +64,12 @@ export function buildPurger (
       }
       if (purge.all) {
         const everywhere = await spaces.replaceAll()
-        // Another process may replace everything too while a place is down, so this name is left out.
-        return { everywhere, ...(everywhere && { space: tracker.space?.name }) }
+        await applyEarlier()
+        return { everywhere, space: tracker.space?.name }
       }
       let isFound = false
       const purged = sharedTier !== undefined
-        ? sharedTier.purge(space, encodePurgeRequest(purge.read).toString(), () => {
+        ? sharedTier.purge(space, { id, request: encodePurgeRequest(purge.read).toString() }, () => {
           isFound = true
         })
         : invalidator.invalidate(invalidationOfRead(purge.read, space)).then(hadAny => {
@@ -74,13 +84,14 @@ export function buildPurger (
       // A tier that did not confirm may have had it.
       return { everywhere, ...(everywhere && !isFound && { stored: false }) }
     },
-    purgeLocally: async body => {
+    purgeLocally: async (body, begun) => {
       const purge = readPurge(body)
       const { space } = tracker
       if (purge.all) {
-        // Follows the space that the first worker has begun and recorded where all see it.
-        if (isSpaceShared) await spaces.settle(maxFollowMs)
-        if (tracker.space === space) await spaces.replaceAll()
+        const isFollowing = (): boolean => tracker.space !== space || space?.name === begun
+        if (!isFollowing()) await spaces.settle(maxFollowMs)
+        if (!isFollowing()) await spaces.replaceAll()
+        await applyEarlier()
         return true
       }
       return space !== undefined && await invalidator.invalidate(invalidationOfRead(purge.read, space))

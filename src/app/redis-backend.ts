@@ -1,50 +1,42 @@
-import { readFileSync } from 'node:fs'
 import { type Logger } from 'pino'
 import { RedisTier, redisKeyPrefix, type WriteBudget } from '../cache/redis-tier.js'
 import { type TokenBuckets } from '../clients/token-buckets.js'
 import { RedisBuckets } from '../clients/redis-buckets.js'
 import { type Config } from '../config/schema.js'
-import { hostAndPort } from '../config/value-checks.js'
+import { bytesPerMb } from '../config/units.js'
 import { type Tracker } from '../chain/tracker.js'
 import { type Metrics } from '../metrics/metrics.js'
-import { DnsCache } from '../upstreams/dns.js'
 import { type UpstreamSoftwareReleases } from '../upstreams/upstream-software-releases.js'
 import { type LocalInvalidator } from '../proxy/local-invalidator.js'
 import { RedisSettingsCheck } from '../redis/settings-check.js'
-import { RedisLink } from '../redis/link.js'
-import { RedisSubscriber } from '../redis/subscriber.js'
-import { createClient, createSubscriberClient, type RedisConnectionOptions } from '../redis/create-client.js'
-import { type Carrier, type Peers } from '../peers/peers.js'
+import { type RedisLink } from '../redis/link.js'
+import { type Peers } from '../peers/peers.js'
 import { Purges, PurgeState } from '../peers/purges.js'
-import { RecordedSpaces, type RememberedUpstream } from '../peers/recorded-spaces.js'
-import { RedisCarrier } from '../peers/redis-carrier.js'
+import { type RecordedSpaces } from '../peers/recorded-spaces.js'
 import { type RedisParts } from '../peers/peer-sync.js'
 import { type Records } from '../peers/records.js'
 import { type Spaces } from '../chain/spaces.js'
 import { invalidationOfPurge } from './purger.js'
 import { type SharedTier } from './purger.js'
 
-type RedisConfig = Config['cache']['redis']
-
 /** Parts that the Redis backend needs. */
 export interface RedisBackendOptions {
-  readonly maxEntryBytes: number
-  readonly rememberedUpstreams: () => readonly RememberedUpstream[]
+  readonly config: Config['cache']
+  readonly link: RedisLink
+  readonly records: Records
+  /** Spaces in Redis. */
+  readonly place: RecordedSpaces
+  readonly peers: Peers
+  readonly spaces: Spaces
+  readonly invalidator: LocalInvalidator
   readonly tracker: Tracker
   readonly releases: UpstreamSoftwareReleases
-  /** Counts client limits of this process alone, while Redis is down. */
+  /** Counts client limits while Redis is down. */
   readonly localBuckets: TokenBuckets
   readonly inFlight: WriteBudget
   readonly metrics: Metrics
   readonly log: Logger
   readonly now: () => number
-}
-
-/** Redis before its backend is built: spaces are chosen with what it has, and the backend needs them. */
-export interface RedisBackendBuilder {
-  readonly place: RecordedSpaces
-  readonly carrier: Carrier
-  buildBackend(spaces: Spaces, invalidator: LocalInvalidator, peers: Peers): RedisBackend
 }
 
 /** State that replicas share through Redis, with its synchronization. */
@@ -57,6 +49,8 @@ export interface RedisBackend extends SharedTier {
   warnings(): readonly string[]
   /** Connects; resolves when it is known if Redis is up. `onUp` runs whenever it is. */
   start(onUp: () => Promise<void>): Promise<void>
+  /** Stops the use of Redis until its records are read again. */
+  suspend(): void
   /** Disconnects, after the tier has been closed. */
   stop(): void
 }
@@ -65,55 +59,18 @@ const downMessages = {
   'authentication failed': 'Redis authentication failed: reads go on without it',
   unreachable: 'Redis unreachable: reads go on without it'
 } as const
-// Time limit for a DNS lookup of a Redis host.
-const dnsTimeoutMs = 2000
 
-/** Builds the link to Redis and the spaces there, without connecting. */
-export function prepareRedisBackend (config: RedisConfig, options: RedisBackendOptions): RedisBackendBuilder {
-  const { keyPrefix, timeoutMs, ttlSeconds } = config
-  const { metrics, now, rememberedUpstreams } = options
-  const connectionOptions = redisConnectionOptionsOf(config, now)
-  const prefix = redisKeyPrefix(keyPrefix)
-  const link = new RedisLink(createClient(connectionOptions), { timeoutMs, probeKey: `${prefix}probe`, now, metrics })
-  const carrier = new RedisCarrier(
-    link,
-    prefix,
-    ttlSeconds,
-    channel => new RedisSubscriber(attempt => createSubscriberClient(connectionOptions, attempt), channel)
-  )
-  const records = carrier.redisRecords
-  const place = new RecordedSpaces(records, rememberedUpstreams)
-  return {
-    place,
-    carrier,
-    buildBackend: (spaces, invalidator, peers) =>
-      redisBackendOf(config, options, { link, prefix, records, place, peers, spaces, invalidator })
-  }
-}
-
-/** Parts that the backend is built on. */
-interface BackendParts {
-  readonly link: RedisLink
-  readonly prefix: string
-  readonly records: Records
-  readonly place: RecordedSpaces
-  readonly peers: Peers
-  readonly spaces: Spaces
-  readonly invalidator: LocalInvalidator
-}
-
-function redisBackendOf (
-  { keyPrefix, ttlSeconds }: RedisConfig,
-  { maxEntryBytes, tracker, metrics, now, log, releases, localBuckets, inFlight }: RedisBackendOptions,
-  { link, prefix, records, place, peers, spaces, invalidator }: BackendParts
-): RedisBackend {
+/** Builds what a process shares through Redis, without connecting. */
+export function redisBackendOf (options: RedisBackendOptions): RedisBackend {
+  const { link, records, place, peers, spaces, invalidator, tracker, releases, inFlight, metrics, log, now } = options
+  const { maxEntryMb, redis: { keyPrefix, ttlSeconds } } = options.config
   const settingsCheck = new RedisSettingsCheck(link)
-  const buckets = new RedisBuckets(link, prefix, localBuckets, now)
+  const buckets = new RedisBuckets(link, redisKeyPrefix(keyPrefix), options.localBuckets, now)
   const purgeState = new PurgeState()
   const tier = new RedisTier(link, {
     keyPrefix,
     ttlSeconds,
-    maxEntryBytes,
+    maxEntryBytes: maxEntryMb * bytesPerMb,
     metrics,
     inFlight,
     now,
@@ -126,9 +83,7 @@ function redisBackendOf (
     local: invalidator,
     invalidationOf: invalidationOfPurge,
     placedSpace: () => spaces.isIn(place) ? tracker.space : undefined,
-    notifyPeers: () => {
-      peers.publish({ kind: 'changed' })
-    }
+    peers
   })
   const unreadReasons = (): readonly string[] => {
     const isIn = spaces.isIn(place)
@@ -140,9 +95,13 @@ function redisBackendOf (
       ? ['Redis tier not read: no upstream has proven yet that its entries are of this chain']
       : [`Redis tier not read: it rejects the state of the chain: ${place.error}`]
   }
+  const suspend = (): void => {
+    spaces.suspend(place)
+  }
   return {
     tier,
     link,
+    suspend,
     shared: { records, place, tier, purges, releases },
     buckets,
     warnings: () =>
@@ -162,7 +121,7 @@ function redisBackendOf (
           Promise.all([settingsCheck.check(), onUp()]).catch(() => {})
         },
         onDown: reason => {
-          spaces.suspend(place)
+          suspend()
           log.warn({ reason }, downMessages[link.fault])
         }
       })
@@ -173,19 +132,5 @@ function redisBackendOf (
       settingsCheck.stop()
       link.stop()
     }
-  }
-}
-
-/** Returns the connection options of the configured Redis. */
-export function redisConnectionOptionsOf (
-  { cluster, sentinel, caFile, ...rest }: RedisConfig,
-  now: () => number
-): RedisConnectionOptions {
-  return {
-    ...rest,
-    cluster: cluster.map(hostAndPort),
-    sentinel: { ...sentinel, hosts: sentinel.hosts.map(hostAndPort) },
-    ca: caFile === null ? undefined : readFileSync(caFile, 'utf8'),
-    lookup: new DnsCache({ now, timeoutMs: dnsTimeoutMs }).lookup
   }
 }

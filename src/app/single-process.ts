@@ -1,15 +1,13 @@
 import { type Logger } from 'pino'
 import { type Config, type NamedUpstream } from '../config/schema.js'
 import { keysNeedingRestart } from '../config/restart-keys.js'
-import { maskSecrets } from '../config/secrets.js'
 import { type Metrics } from '../metrics/metrics.js'
-import { adminApp, adminFullMessage } from '../http/admin-app.js'
-import { reportUnexpectedError } from '../http/send-response.js'
 import { readinessOf, statusOf } from '../http/status.js'
-import { adminLog } from './admin-log.js'
+import { buildAdmin } from './admin-listener.js'
+import { hostOfOne } from './host.js'
 import { listenOn } from './listen.js'
 import { buildProxyServer } from './proxy-server.js'
-import { type ShutdownDeadlines } from '../workers/messages.js'
+import { type ShutdownDeadlines } from '../peers/messages.js'
 
 /** Running varve, as one process or several. */
 export interface Varve {
@@ -29,25 +27,14 @@ export async function startSingleProcess (
   log: Logger,
   metrics: Metrics
 ): Promise<Varve> {
-  const server = await buildProxyServer(config, sandbox, log, metrics)
-  const admin = adminApp({
-    metrics,
+  const now = (): number => performance.now()
+  const server = await buildProxyServer(config, sandbox, log, metrics, hostOfOne(now))
+  const admin = buildAdmin({ log, metrics, current: server.current, now }, {
+    metricsText: async () => await metrics.text(),
     readiness: async () => readinessOf(server.statusSources),
     status: async () => statusOf(server.statusSources),
-    config: () => maskSecrets(server.current.value),
-    onUnexpectedError: error => {
-      reportUnexpectedError({ log, metrics }, error)
-    },
-    hosts: () => server.current.value.admin.hosts,
-    onFull: (turnedAway, limit) => {
-      log.warn({ turnedAway, limit }, adminFullMessage)
-    },
     setCordoned: async (upstream, isCordoned) => server.setCordoned(upstream, isCordoned),
-    purgeRoute: {
-      token: () => server.current.value.admin.token,
-      log: adminLog(log, () => performance.now()),
-      purge: async body => await server.purger.purge(body)
-    }
+    purge: async body => await server.purger.purge(body)
   })
   try {
     // Listens before contacting upstreams and Redis: an address in use may mean that another varve already works there.

@@ -1,6 +1,6 @@
 import { type FastifyInstance } from 'fastify'
 import { type DrainFlag } from '../http/listener.js'
-import { type ShutdownDeadlines } from '../workers/messages.js'
+import { type ShutdownDeadlines } from '../peers/messages.js'
 
 /** Shutdown steps besides closing the listener. */
 export interface ShutdownSteps {

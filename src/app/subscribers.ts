@@ -1,6 +1,5 @@
 import { type Logger } from 'pino'
 import { type LowerTier } from '../cache/tier.js'
-import { type ResponsePosition } from '../api/position.js'
 import { type Spaces } from '../chain/spaces.js'
 import { type Tracker } from '../chain/tracker.js'
 import { type VersionWaits } from '../chain/version-waits.js'
@@ -30,26 +29,12 @@ export interface Subscribers {
   readonly following: Following
   readonly peers: Peers
   readonly peerSync: PeerSync
-  /** Reactions of the worker pool; absent when varve runs as one process. */
-  readonly workers: WorkerNotifier
-}
-
-/** Notifications for the other processes of this varve. */
-export interface WorkerNotifier {
-  /** Runs after a response moved the position forward. */
-  readonly onAdvanced?: (stamped: ResponsePosition) => void
-  /** Runs after the upstreams turned out to serve another chain (law 7: chains never mix). */
-  readonly onChainReset?: () => void
-  /** Publishes a purge that the other processes have to follow, because the cached bytes are wrong. */
-  readonly onInvalidated?: (purge: Buffer) => void
 }
 
 /** Registers every reaction to an event; within an event the order below is the order of the calls. */
 export function subscribeAll (events: EventBus, parts: Subscribers): void {
   subscribeToChain(events, parts)
   subscribeToUpstreams(events, parts)
-  // Other workers follow after the lower tiers, or they could read the wrong entry from one again.
-  events.purged.subscribe(purge => parts.workers.onInvalidated?.(purge))
 }
 
 function subscribeToChain (
@@ -67,8 +52,7 @@ function subscribeToChain (
     lowestRequested,
     following,
     peers,
-    peerSync,
-    workers
+    peerSync
   }: Subscribers
 ): void {
   // Counts and logs first, so that a reset shows even if a later reaction fails.
@@ -89,19 +73,23 @@ function subscribeToChain (
   chain.reset.subscribe(() => {
     spaces.recordReset()
   })
-  // Workers count resets before they get the first head of the new chain.
-  chain.reset.subscribe(() => workers.onChainReset?.())
+  // Peers verify their upstreams before they get the first head of the new chain.
+  chain.reset.subscribe(resetFrom => {
+    peers.publish({ kind: 'changed', resetFrom })
+  })
 
   // Upstreams reset one after another, so some may still serve the old chain.
-  chain.resetByReplica.subscribe(() => {
+  chain.resetByPeer.subscribe(() => {
     upstreamPool.resetChain(tracker.chainId)
     headPollers.pollAll().catch(() => {})
   })
-  chain.resetByReplica.subscribe(() => {
+  chain.resetByPeer.subscribe(() => {
     metrics.chainReset()
-    log.warn('chain reset reported by another replica')
+    log.warn('chain reset reported by another process')
   })
-  chain.resetByReplica.subscribe(() => workers.onChainReset?.())
+  chain.resetByPeer.subscribe(resetFrom => {
+    peers.publish({ kind: 'changed', resetFrom })
+  })
 
   // Nothing of the old space may be served from now on.
   chain.spaceChanged.subscribe(() => {
@@ -119,7 +107,7 @@ function subscribeToChain (
   chain.spaceChanged.subscribe(({ name }) => {
     log.info({ space: name }, 'space changed')
   })
-  // Other replicas learn of the space last, once this one has switched.
+  // Other peers learn of the space last, once this one has switched.
   chain.spaceChanged.subscribe(() => {
     peerSync.sync().catch(() => {})
   })
@@ -132,11 +120,10 @@ function subscribeToChain (
     )
   })
 
-  // Replicas and workers share heads, so that none serves an older one than another did.
+  // Peers share heads, so that none serves an older one than another did.
   chain.headAdvanced.subscribe(stamped => {
     peers.publish({ kind: 'head', stamped })
   })
-  chain.headAdvanced.subscribe(stamped => workers.onAdvanced?.(stamped))
   chain.servedHeadAdvanced.subscribe(() => {
     versionWaits.finishReached()
   })

@@ -1,12 +1,9 @@
 import { FolderSpaces, type SpaceChange } from '../peers/folder-spaces.js'
 import { hasRoom } from '../cache/disk-evictor.js'
 import { withTimeout } from '../with-timeout.js'
-import { Deferred } from '../workers/deferred.js'
-import { type FolderSize, type FolderState, type ToPrimary, type ToWorker } from '../workers/messages.js'
+import { Deferred } from '../peers/deferred.js'
+import { type DiskToPrimary, type DiskToWorker, type FolderSize, type FolderState } from '../peers/disk-messages.js'
 import { type UsedFolder } from './local-disk-folder.js'
-
-/** Message about the folder from the primary process. */
-export type FolderToWorker = Extract<ToWorker, { kind: 'disk_spaces' | 'disk_size' | 'disk_changed' }>
 
 // A change waits for the disk of the primary process; later it counts as failed and is repeated.
 const changeTimeoutMs = 5000
@@ -18,7 +15,7 @@ export class WorkerDiskFolder implements UsedFolder {
   readonly room: RemoteRoom
   readonly #changes: PendingChanges
 
-  constructor ({ path, spaces, size }: FolderState, send: (message: ToPrimary) => void) {
+  constructor ({ path, spaces, size }: FolderState, send: (message: DiskToPrimary) => void) {
     this.path = path
     this.room = new RemoteRoom(size, send)
     this.#changes = new PendingChanges(send)
@@ -28,7 +25,7 @@ export class WorkerDiskFolder implements UsedFolder {
     this.spaces.replace(spaces)
   }
 
-  onMessage (message: FolderToWorker): void {
+  onMessage (message: DiskToWorker): void {
     switch (message.kind) {
       case 'disk_spaces':
         return this.spaces.replace(message.spaces)
@@ -46,15 +43,15 @@ export class WorkerDiskFolder implements UsedFolder {
 
 /** Changes of the spaces on their way to the primary process, which makes one after another. */
 class PendingChanges {
-  readonly #send: (message: ToPrimary) => void
+  readonly #send: (message: DiskToPrimary) => void
   readonly #pending = new Map<number, Deferred<true>>()
   #lastId = 0
 
-  constructor (send: (message: ToPrimary) => void) {
+  constructor (send: (message: DiskToPrimary) => void) {
     this.#send = send
   }
 
-  onResult ({ id, error }: Extract<ToWorker, { kind: 'disk_changed' }>): void {
+  onResult ({ id, error }: Extract<DiskToWorker, { kind: 'disk_changed' }>): void {
     const pending = this.#pending.get(id)
     if (error === undefined) pending?.resolve(true)
     else pending?.reject(new Error(error))
@@ -78,10 +75,10 @@ class PendingChanges {
 /** Room as the primary process last counted it, with what this worker has added since. */
 class RemoteRoom {
   readonly isShared = true
-  readonly #send: (message: ToPrimary) => void
+  readonly #send: (message: DiskToPrimary) => void
   #size: FolderSize
 
-  constructor (size: FolderSize, send: (message: ToPrimary) => void) {
+  constructor (size: FolderSize, send: (message: DiskToPrimary) => void) {
     this.#size = size
     this.#send = send
   }

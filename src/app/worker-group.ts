@@ -3,64 +3,124 @@ import { type Config, type NamedUpstream } from '../config/schema.js'
 import { bytesPerMb } from '../config/units.js'
 import { pollLimitsOf } from '../upstreams/polling-policy.js'
 import { SharedPoller } from '../upstreams/shared-poller.js'
-import { UpstreamClient, type UpstreamMetrics } from '../upstreams/upstream-client.js'
-import { type ChainResetCount, type FolderState } from '../workers/messages.js'
-import { type WorkerPool, type WorkerPoolOptions } from '../workers/worker-pool.js'
-import { type CrossWorkerMessage, type WorkerHandle } from '../workers/worker-handle.js'
+import { UpstreamClient } from '../upstreams/upstream-client.js'
+import { type Metrics } from '../metrics/metrics.js'
+import { type DiskToPrimary, type FolderState } from '../peers/disk-messages.js'
+import { type PrimaryMethods, type SentMessage, type StartMessage } from '../peers/messages.js'
+import { MemoryRecords, type Records } from '../peers/records.js'
+import { type WorkerPool, type WorkerPoolOptions } from '../peers/worker-pool.js'
+import { type WorkerHandle } from '../peers/worker-handle.js'
 import { withFixedAddress } from './monitored-upstream.js'
 import { namedUpstreamsOf } from './upstream-lifecycle.js'
 import { inFlightMbOf } from '../config/in-flight-memory.js'
 import { workerUpstreamLimitsOf } from '../config/worker-upstream-limits.js'
+import { type HostConnection } from './redis-connection.js'
 
+// A worker that still starts applies the change afterwards.
+const replaceTimeoutMs = 60_000
 // Responses to polls are small.
 const maxPollBytes = 65_536
 
-/** Message of a worker that concerns workers of every configuration. */
-export type CrossConfigMessage = Exclude<CrossWorkerMessage, { kind: 'poll' | 'head' | 'follow' | 'follow_demand' }>
+/** Methods that workers of every configuration share. */
+export type SharedMethods = Omit<PrimaryMethods, 'poll' | 'readRecord' | 'replaceRecord' | 'lease'>
 
 /** Parts of the primary process that the workers of every configuration share. */
-export interface SharedParts {
+export interface GroupOptions {
+  /** Names the configuration. */
+  readonly name: string
+  readonly config: Config
+  readonly sandbox: NamedUpstream | undefined
   readonly workerPool: WorkerPool
-  readonly metrics: UpstreamMetrics
+  readonly metrics: Metrics
   readonly now: () => number
-  readonly resetCount: () => ChainResetCount
+  readonly redis: HostConnection | undefined
   readonly cordoned: () => readonly string[]
   readonly folder: () => FolderState | undefined
-  readonly onMessage: (message: CrossConfigMessage, from: WorkerHandle) => void
+  readonly sharedMethodsFor: (worker: WorkerHandle) => SharedMethods
+  readonly onMessage: (message: SentMessage | DiskToPrimary, from: WorkerHandle) => void
 }
 
-/** Workers of one configuration, each with its share of the limits; upstreams and heads are theirs alone. */
+/** Workers of one configuration, each with its share of the limits; what they share is theirs alone. */
 export class WorkerGroup implements WorkerPoolOptions {
   readonly count: number
-  readonly poller: SharedPoller
+  readonly #name: string
+  readonly #options: GroupOptions
+  readonly #poller: SharedPoller
+  readonly #records: { readonly host: Records, readonly redis: Records | undefined }
+  readonly #leases = new Map<string, WorkerHandle>()
   #config: Config
   #polled: ReadonlyArray<{ readonly upstream: NamedUpstream, readonly client: UpstreamClient }> = []
-  readonly #sandbox: NamedUpstream | undefined
-  readonly #shared: SharedParts
-  #tailReader: WorkerHandle | undefined
 
-  constructor (config: Config, sandbox: NamedUpstream | undefined, shared: SharedParts) {
-    const { workerPool, now } = shared
+  constructor (options: GroupOptions) {
+    const { name, config, redis, workerPool, now } = options
+    this.#name = name
     this.count = config.workers
     this.#config = config
-    this.#sandbox = sandbox
-    this.#shared = shared
-    this.poller = new SharedPoller(this.#clientsOf(config), now, (upstream, target, result) => {
-      workerPool.broadcast(this, { kind: 'poll_result', upstream, target, result })
+    this.#options = options
+    this.#records = { host: new MemoryRecords(), redis: redis?.carrier.redisRecords }
+    this.#poller = new SharedPoller(this.#clientsOf(config), now, (upstream, target, result) => {
+      workerPool.broadcast({ kind: 'polled', configuration: this.#name, upstream, target, result })
+    })
+    redis?.carrier.subscribe(message => {
+      workerPool.broadcast({ ...message, configuration: this.#name })
+    })
+    redis?.start(isRedisUp => {
+      workerPool.broadcast({ kind: 'changed', configuration: this.#name, isRedisUp })
     })
   }
 
   /** Replaces the upstreams of running workers, and of those that start later. */
   replaceUpstreams (config: Config): void {
     this.#config = config
-    this.poller.replaceClients(this.#clientsOf(config))
-    this.#shared.workerPool.broadcast(this, { kind: 'upstreams', config: workerConfigOf(config) })
+    this.#poller.replaceClients(this.#clientsOf(config))
+    for (const worker of this.#options.workerPool.all) {
+      if (worker.hasSpec(this)) {
+        worker.calls.call(replaceTimeoutMs, 'replaceUpstreams', workerConfigOf(config)).catch(() => {})
+      }
+    }
+  }
+
+  startMessage (): StartMessage {
+    const { sandbox, cordoned, folder } = this.#options
+    const config = workerConfigOf(this.#config)
+    return { kind: 'start', configuration: this.#name, config, sandbox, cordoned: cordoned(), folder: folder() }
+  }
+
+  methodsFor (worker: WorkerHandle): PrimaryMethods {
+    return {
+      ...this.#options.sharedMethodsFor(worker),
+      poll: (upstream, target, timeoutMs) => {
+        this.#poller.poll(upstream, target, timeoutMs)
+      },
+      readRecord: async (place, name) => await this.#records[place]?.read(name),
+      replaceRecord: async (place, name, before, after) =>
+        await this.#records[place]?.replace(name, before, after) === true,
+      lease: name => {
+        if (this.#leases.get(name)?.isListening !== true) this.#leases.set(name, worker)
+        return this.#leases.get(name) === worker
+      }
+    }
+  }
+
+  /** Passes a message on, to the other workers and to the other hosts. */
+  onMessage (message: SentMessage | DiskToPrimary, from: WorkerHandle): void {
+    const { workerPool, redis, onMessage } = this.#options
+    if (message.kind !== 'disk_change' && message.kind !== 'disk_used') {
+      workerPool.broadcast(message, from)
+      redis?.carrier.publish(message)
+    }
+    onMessage(message, from)
+  }
+
+  async close (): Promise<void> {
+    this.#options.redis?.stop()
+    await this.#poller.close()
   }
 
   // Keeps the client of an unchanged upstream, whose polls in flight count.
   #clientsOf (config: Config): UpstreamClient[] {
-    const { metrics, now } = this.#shared
-    this.#polled = namedUpstreamsOf(config, this.#sandbox).map(upstream =>
+    const { metrics, now, sandbox } = this.#options
+    this.#polled = namedUpstreamsOf(config, sandbox).map(upstream =>
       this.#polled.find(one => isDeepStrictEqual(one.upstream, upstream)) ?? {
         upstream,
         client: new UpstreamClient({
@@ -72,49 +132,6 @@ export class WorkerGroup implements WorkerPoolOptions {
       }
     )
     return this.#polled.map(({ client }) => client)
-  }
-
-  startMessage (): ReturnType<WorkerPoolOptions['startMessage']> {
-    const config = workerConfigOf(this.#config)
-    return {
-      kind: 'start',
-      config,
-      sandbox: this.#sandbox,
-      resetCount: this.#shared.resetCount(),
-      cordoned: this.#shared.cordoned(),
-      folder: this.#shared.folder()
-    }
-  }
-
-  /** Returns the worker that reads the tail for all; the first to need it, after the former one is gone. */
-  #tailReaderFor (from: WorkerHandle): WorkerHandle {
-    if (this.#tailReader?.isListening !== true) {
-      this.#tailReader = from
-      from.send({ kind: 'follow_lead' })
-    }
-    return this.#tailReader
-  }
-
-  onMessage (message: CrossWorkerMessage, from: WorkerHandle): void {
-    switch (message.kind) {
-      case 'poll':
-        return this.poller.poll(message.upstream, message.target, message.timeoutMs)
-      case 'head':
-      case 'follow':
-        return this.#shared.workerPool.broadcast(this, message, from)
-      case 'follow_demand':
-        return this.#tailReaderFor(from).send(message)
-      case 'chain_reset':
-        this.#shared.onMessage(message, from)
-        return this.#shared.workerPool.broadcast(this, message, from)
-      case 'take':
-      case 'refund':
-      case 'disk_change':
-      case 'disk_used':
-      case 'invalidated':
-      case 'final_report':
-        this.#shared.onMessage(message, from)
-    }
   }
 }
 

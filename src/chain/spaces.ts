@@ -286,7 +286,8 @@ export class Spaces {
     // Without a proof no other process could use the space, and no reset to a longer chain would be seen.
     if (!space.isProvable) await withTimeout(firstProofMs, proveHead(space, stamped, unverified, true))
     // No read waits for a slow place.
-    if (tracker.space === space) await withTimeout(firstProofMs, this.#record(space, lists)).catch(() => {})
+    if (tracker.space !== space) return
+    await withTimeout(firstProofMs, this.#record(space, lists, records.length === 0)).catch(() => {})
   }
 
   async #settleOnce (): Promise<void> {
@@ -322,7 +323,7 @@ export class Spaces {
     const space = Space.from(proven)
     if (isSameChain) space.add(own.anchors)
     this.#use(space, proven.head, isSameChain)
-    if (!isSameChain) this.#options.events.resetByReplica.publish()
+    if (!isSameChain) this.#options.events.resetByPeer.publish(own.name)
     await this.#record(space, lists)
   }
 
@@ -433,8 +434,8 @@ export class Spaces {
     return false
   }
 
-  /** Records our space where it is missing or outdated, and what a place has lost since it was last read. */
-  async #record (own: Space, lists: ReadonlyMap<SpacePlace, SpaceList>): Promise<void> {
+  /** Records our space where it is missing or outdated; a first one not beside another, which the next run compares. */
+  async #record (own: Space, lists: ReadonlyMap<SpacePlace, SpaceList>, isFirst = false): Promise<void> {
     await Promise.all([...lists].map(async ([place, list]) => {
       const isKnown = list.some(({ name }) => name === own.name)
       // A place that rejects writes still has what it had.
@@ -442,7 +443,7 @@ export class Spaces {
         this.#placed.set(place, { space: own, revision: -1 })
       }
       const isOutdated = this.#placed.get(place)?.revision !== own.revision
-      if (isKnown ? isOutdated : own.isProvable) await this.#put(place, own)
+      if (isKnown ? isOutdated : own.isProvable) await this.#put(place, own, isFirst)
     }))
   }
 

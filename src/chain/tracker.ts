@@ -184,7 +184,7 @@ export class Tracker {
     return position.chainId === this.#chainId && (served === undefined || !contradicts(position, served))
   }
 
-  /** Learns a position proven by another replica or a stored entry; returns false if it contradicts our chain. */
+  /** Learns a position proven by another peer or a stored entry; returns false if it contradicts our chain. */
   learnProven (stamped: ResponsePosition): boolean {
     const { position } = stamped
     if (!this.mayBeOurs(position)) return false
@@ -205,12 +205,13 @@ export class Tracker {
   /** Begins a new space after a chain reset; returns false if the change must wait. */
   reset (stamped: ResponsePosition): boolean {
     if (!this.beginChange()) return false
+    const before = this.#space
     // A purge of everything that no place has yet outlasts the reset, should the chain come back.
-    this.#space = Space.begin(stamped.position.chainId, this.#space?.replaces)
+    this.#space = Space.begin(stamped.position.chainId, before?.replaces)
     this.#clearPosition()
     this.#learnedAtMs = this.#now()
     this.#learnEncryptionKey(stamped)
-    this.#events.reset.publish(stamped)
+    this.#events.reset.publish(before?.name)
     this.#advanceTo(stamped)
     return true
   }

@@ -5,8 +5,7 @@ import { readState, writeFlags } from '../cache/disk-files.js'
 import { type SpacePlace, withSpace } from '../chain/space-places.js'
 import { type SpaceRecord } from '../chain/space.js'
 import { decodeWithChecksum, encodeWithChecksum } from './checksummed-json.js'
-import { parseSpace } from './parse-records.js'
-import { type LastSpace } from './messages.js'
+import { type LastSpace, parseSpace } from './parse-records.js'
 
 /** Space in the folder of the disk tier, with the folder of its entries. */
 export interface StoredSpace {

@@ -1,19 +1,23 @@
 import { type ResponsePosition } from '../api/position.js'
-import { type SpaceRecord } from '../chain/space.js'
-
-/** Sign of life of a peer: a rising number, and the releases of its upstreams. */
-export interface Heartbeat {
-  readonly id: string
-  readonly beat: number
-  readonly releases: readonly string[]
-}
+import { type ClientRateLimit } from '../clients/token-buckets.js'
+import { type Config, type NamedUpstream } from '../config/schema.js'
+import { type FollowEvent, type TailDemand } from '../follow/follower.js'
+import { type PollResult } from '../upstreams/shared-poller.js'
+import { type DiskToPrimary, type DiskToWorker, type FolderState } from './disk-messages.js'
+import { type CallMessage } from './ipc-calls.js'
 
 /** Message to the other peers. */
 export type PeerMessage =
-  /** Announces that shared records changed. */
-  | { readonly kind: 'changed' }
+  /** Announces that shared records changed: by a chain reset, out of a space, or with the link to Redis. */
+  | { readonly kind: 'changed', readonly resetFrom?: string | undefined, readonly isRedisUp?: boolean }
   /** Brings a position to which a response moved the sender. */
   | { readonly kind: 'head', readonly stamped: ResponsePosition }
+  /** Brings what the reader of the tail has read. */
+  | { readonly kind: 'tail', readonly event: FollowEvent }
+  /** Requests the tail from its reader. */
+  | { readonly kind: 'demand', readonly demand: TailDemand }
+  /** Brings the result of a poll that the primary process sent for all workers. */
+  | { readonly kind: 'polled', readonly upstream: string, readonly target: string, readonly result: PollResult }
 
 /** Subject of a message: a peer drops what is of another configuration, release or space. */
 export interface PeerScope {
@@ -25,14 +29,70 @@ export interface PeerScope {
 /** Message with its subject. */
 export type SentMessage = PeerMessage & PeerScope
 
-/** Space that an upstream last had. */
-export type LastSpace = Pick<SpaceRecord, 'chainId' | 'name'>
+/** Deadlines of a shutdown, which ends within ten seconds in all. */
+export interface ShutdownDeadlines {
+  /** Time in which responses carry `connection: close`, before the listener closes. */
+  readonly drainMs?: number
+  /** Time for requests in flight, before they fail with 503. */
+  readonly graceMs?: number
+  /** Time for those error responses to reach their clients. */
+  readonly flushMs?: number
+}
 
-/** Purge of one read, which each process applies in its own space. */
-export interface Purge {
-  readonly id: string
-  /** Space in which the tier that peers share was purged. */
-  readonly space: string
-  /** The read, in the form of the purge route. */
-  readonly request: string
+/** First message to a worker. */
+export interface StartMessage {
+  readonly kind: 'start'
+  /** Names the workers that have this configuration. */
+  readonly configuration: string
+  readonly config: Config
+  readonly sandbox: NamedUpstream | undefined
+  readonly cordoned: readonly string[]
+  readonly folder: FolderState | undefined
+}
+
+/** Messages from the primary process to a worker. */
+export type ToWorker =
+  | StartMessage
+  | { readonly kind: 'stop', readonly deadlines: ShutdownDeadlines | undefined }
+  | CallMessage
+  | SentMessage
+  | DiskToWorker
+
+/** Messages from a worker to the primary process. */
+export type ToPrimary =
+  | { readonly kind: 'state', readonly state: 'up' | 'alive' | 'ready' }
+  | { readonly kind: 'state', readonly state: 'listening', readonly url: string }
+  | { readonly kind: 'state', readonly state: 'failed', readonly message: string }
+  | CallMessage
+  | SentMessage
+  | DiskToPrimary
+
+/** Methods of the primary process that a worker calls. */
+export interface PrimaryMethods {
+  poll(upstream: string, target: string, timeoutMs: number): void
+  take(clientId: string, allowance: ClientRateLimit): number
+  refund(clientId: string, allowance: ClientRateLimit): void
+  readRecord(place: RecordPlace, name: string): Promise<string | undefined>
+  replaceRecord(place: RecordPlace, name: string, before: string | undefined, after: string): Promise<boolean>
+  /** Returns true if the worker may do for all what the lease names, until it ends. */
+  lease(name: string): boolean
+  /** Purges in the other workers what this one has found to be wrong. */
+  purge(body: Uint8Array): Promise<void>
+  /** Takes the last counts of a worker that stops. */
+  report(metrics: unknown, recent: unknown): void
+}
+
+/** Place of records: the processes of this host, or all hosts. */
+export type RecordPlace = 'host' | 'redis'
+
+/** Methods of a worker that the primary process calls for an operator. */
+export interface WorkerMethods {
+  metrics(): Promise<unknown>
+  status(): Promise<unknown>
+  /** Purges in all tiers; the same purge has one id in every process. */
+  purge(body: Uint8Array, id: string): Promise<unknown>
+  /** Purges in the tiers of this process only, after another one has purged the others, or has begun a space. */
+  purgeLocally(body: Uint8Array, begun: string | undefined): Promise<boolean>
+  setCordoned(upstream: string, isCordoned: boolean): Promise<boolean>
+  replaceUpstreams(config: Config): Promise<void>
 }

@@ -1,8 +1,26 @@
 import { type Anchor } from '../chain/anchors.js'
 import { isEncryptionKey, isHeaderPrefix, type ResponsePosition } from '../api/position.js'
 import { decodeWithChecksum } from './checksummed-json.js'
-import { type Heartbeat, type LastSpace, type Purge, type SentMessage } from './messages.js'
 import { type Root, type SpaceRecord } from '../chain/space.js'
+
+/** Sign of life of a peer: a rising number, and the releases of its upstreams. */
+export interface Heartbeat {
+  readonly id: string
+  readonly beat: number
+  readonly releases: readonly string[]
+}
+
+/** Space that an upstream last had. */
+export type LastSpace = Pick<SpaceRecord, 'chainId' | 'name'>
+
+/** Purge of one read, which each process applies in its own space. */
+export interface Purge {
+  readonly id: string
+  /** Space in which the tier that peers share was purged. */
+  readonly space: string
+  /** The read, in the form of the purge route. */
+  readonly request: string
+}
 
 // Other versions of varve write other shapes, which count as absent (law 13: what was stored elsewhere is checked
 // before it is trusted).
@@ -49,21 +67,13 @@ export function parsePurges (text: string | undefined): Purge[] {
   })
 }
 
-/** Parses a sealed message. */
-export function parseMessage (text: string): SentMessage | undefined {
-  const value = decodeWithChecksum(text)
-  if (!isObject(value)) return undefined
-  const { kind, space, stamped } = value
-  if (kind === 'changed') return { kind }
-  return kind === 'head' && isSpaceName(space) && isStamped(stamped) ? { kind, space, stamped } : undefined
-}
-
 function parseList<T> (text: string | undefined, parse: (item: unknown) => T | undefined): T[] {
   const value = decodeWithChecksum(text)
   return Array.isArray(value) ? value.map(parse).filter(item => item !== undefined) : []
 }
 
-function isStamped (value: unknown): value is ResponsePosition {
+/** Returns true for a position of a response. */
+export function isStamped (value: unknown): value is ResponsePosition {
   if (
     !isObject(value) || !isObject(value['position']) || !isText(value['family']) || !isHeaderPrefix(value['family'])
   ) {
@@ -86,7 +96,8 @@ function isRoot (value: unknown): value is Root {
   return isObject(value) && typeof value['version'] === 'bigint' && isText(value['hash'])
 }
 
-function isSpaceName (value: unknown): value is string {
+/** Returns true for the name of a space. */
+export function isSpaceName (value: unknown): value is string {
   return isText(value) && /^[0-9a-f]{16}$/.test(value)
 }
 
@@ -98,6 +109,7 @@ function isListOf<T> (value: unknown, isItem: (item: unknown) => item is T): val
   return Array.isArray(value) && value.every(isItem)
 }
 
-function isObject (value: unknown): value is Record<string, unknown> {
+/** Returns true for an object or a list. */
+export function isObject (value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null
 }

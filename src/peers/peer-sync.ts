@@ -6,8 +6,8 @@ import { type Spaces } from '../chain/spaces.js'
 import { type Tracker } from '../chain/tracker.js'
 import { type UpstreamSoftwareReleases } from '../upstreams/upstream-software-releases.js'
 import { encodeWithChecksum } from './checksummed-json.js'
-import { type Heartbeat } from './messages.js'
-import { parseHeartbeats } from './parse-records.js'
+import { type Heartbeat, parseHeartbeats } from './parse-records.js'
+import { type Peers } from './peers.js'
 import { type Purges } from './purges.js'
 import { type RecordedSpaces } from './recorded-spaces.js'
 import { changeRecord, type Records } from './records.js'
@@ -26,8 +26,7 @@ export interface PeerSyncOptions {
   readonly spaces: Spaces
   readonly places: readonly SpacePlace[]
   readonly tracker: Tracker
-  /** Notifies the other peers to read what is shared. */
-  readonly notifyPeers: () => void
+  readonly peers: Pick<Peers, 'publish'>
   readonly redis: RedisParts | undefined
   readonly now: () => number
 }
@@ -94,9 +93,11 @@ export class PeerSync {
 
   /** Notifies the other peers of a new space, in each place that gets it. */
   #notifyOf (space: Space): void {
-    const { spaces, places, notifyPeers } = this.#options
+    const { spaces, places, peers } = this.#options
     const has = places.filter(place => spaces.isIn(place)).length
-    if (has > 0 && (this.#notified?.space !== space || has > this.#notified.places)) notifyPeers()
+    if (has > 0 && (this.#notified?.space !== space || has > this.#notified.places)) {
+      peers.publish({ kind: 'changed' })
+    }
     this.#notified = { space, places: has }
   }
 

@@ -3,15 +3,31 @@ import { type Records } from './records.js'
 
 /** Carries messages, best effort, and records to the other processes. */
 export interface Carrier {
+  /** Records that the processes of this host share; undefined where it is one. */
+  readonly hostRecords: Records | undefined
   /** Records that all hosts share; undefined without Redis. */
   readonly redisRecords: Records | undefined
-  start(onMessage: (message: SentMessage) => void): void
+  subscribe(onMessage: (message: SentMessage) => void): void
   publish(message: SentMessage): void
+  /** Connects, and retries until it can. */
+  start(): void
   stop(): void
 }
 
+/** Returns true for a carrier that has the records of all hosts. */
+export function reachesRedis (carrier: Carrier): carrier is Carrier & { readonly redisRecords: Records } {
+  return carrier.redisRecords !== undefined
+}
+
 /** Carrier of a process that has no peers. */
-export const noCarrier: Carrier = { redisRecords: undefined, start: () => {}, publish: () => {}, stop: () => {} }
+export const noCarrier: Carrier = {
+  hostRecords: undefined,
+  redisRecords: undefined,
+  subscribe: () => {},
+  publish: () => {},
+  start: () => {},
+  stop: () => {}
+}
 
 /** The other processes that share upstreams with this one, whatever carries the messages. */
 export class Peers {
@@ -28,10 +44,14 @@ export class Peers {
     this.#carrier.publish({ ...this.#scope(), ...message })
   }
 
-  start (onMessage: (message: PeerMessage) => void): void {
-    this.#carrier.start(message => {
+  subscribe (onMessage: (message: PeerMessage) => void): void {
+    this.#carrier.subscribe(message => {
       if (!isForeign(message, this.#scope())) onMessage(message)
     })
+  }
+
+  start (): void {
+    this.#carrier.start()
   }
 
   stop (): void {

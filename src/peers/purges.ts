@@ -1,11 +1,10 @@
-import { randomUUID } from 'node:crypto'
 import { type Invalidation } from '../cache/invalidation.js'
 import { type RedisTier } from '../cache/redis-tier.js'
 import { type Space } from '../chain/space.js'
 import { unavailableError } from '../api/error-response.js'
 import { encodeWithChecksum } from './checksummed-json.js'
-import { type Purge } from './messages.js'
-import { parsePurges } from './parse-records.js'
+import { parsePurges, type Purge } from './parse-records.js'
+import { type Peers } from './peers.js'
 import { changeRecord, type Records } from './records.js'
 
 // Limits the log; a process that may have missed more purges drops its whole memory tier.
@@ -42,14 +41,14 @@ export interface PurgeOptions {
   readonly invalidationOf: (request: string, space: Space) => Invalidation | undefined
   /** Returns the space that Redis has too; undefined while it has not. */
   readonly placedSpace: () => Space | undefined
-  /** Notifies the other peers to read the log. */
-  readonly notifyPeers: () => void
+  readonly peers: Pick<Peers, 'publish'>
 }
 
+/** Purge of a read, in the form of the purge route. */
+export type PurgedRead = Pick<Purge, 'id' | 'request'>
+
 /** Purge that Redis does not have yet. */
-interface UndeliveredPurge {
-  readonly id: string
-  readonly request: string
+interface UndeliveredPurge extends PurgedRead {
   /** Reports that something was found to purge. */
   readonly onFound: () => void
 }
@@ -79,11 +78,11 @@ export class Purges {
    * Purges here at once, and everywhere when Redis responds; returns true if Redis has it already. `onFound` reports
    * that this process or Redis had any of it.
    */
-  async purge (space: Space, request: string, onFound = (): void => {}): Promise<boolean> {
+  async purge (space: Space, { id, request }: PurgedRead, onFound = (): void => {}): Promise<boolean> {
     if (this.#undelivered.length >= maxUndeliveredPurges) {
       throw unavailableError('too many purges are waiting for Redis: retry when Redis is up, or purge everything')
     }
-    const purge = { id: randomUUID(), request, onFound }
+    const purge = { id, request, onFound }
     this.#undelivered.push(purge)
     const [hadAny] = await Promise.all([this.#applyHere(request, space), this.deliver().catch(() => {})])
     if (hadAny) onFound()
@@ -140,14 +139,14 @@ export class Purges {
   }
 
   async #deliverOne ({ id, request, onFound }: UndeliveredPurge, space: Space): Promise<void> {
-    const { store, invalidationOf, notifyPeers } = this.#options
+    const { store, invalidationOf, peers } = this.#options
     const purge = { id, space: space.name, request }
     const invalidation = invalidationOf(request, space)
     if (invalidation !== undefined && await store.invalidate(invalidation)) onFound()
     await this.#changeLog(space, logged => [purge, ...exclude(logged, [purge])])
     this.#undelivered.shift()
     this.#addKnown([purge])
-    notifyPeers()
+    peers.publish({ kind: 'changed' })
   }
 
   async #changeLog (space: Space, change: (logged: readonly Purge[]) => readonly Purge[]): Promise<void> {

@@ -1,13 +1,14 @@
 import { type RedisLink } from '../redis/link.js'
 import { type RedisSubscriber } from '../redis/subscriber.js'
-import { encodeWithChecksum } from './checksummed-json.js'
+import { decodeWithChecksum, encodeWithChecksum } from './checksummed-json.js'
 import { type SentMessage } from './messages.js'
-import { parseMessage } from './parse-records.js'
+import { isObject, isSpaceName, isStamped } from './parse-records.js'
 import { type Carrier } from './peers.js'
 import { RedisRecords } from './records.js'
 
 /** Best-effort messages between hosts over Redis; everything that must arrive is also read from its records. */
 export class RedisCarrier implements Carrier {
+  readonly hostRecords = undefined
   readonly redisRecords: RedisRecords
   readonly #link: RedisLink
   readonly #channel: string
@@ -15,6 +16,7 @@ export class RedisCarrier implements Carrier {
   // By kind: a newer head replaces one that waits.
   readonly #waiting = new Map<string, SentMessage>()
   #isPublishing = false
+  #onMessage: (message: SentMessage) => void = () => {}
 
   constructor (
     link: RedisLink,
@@ -28,11 +30,14 @@ export class RedisCarrier implements Carrier {
     this.#subscriber = subscriberOf(this.#channel)
   }
 
-  /** Subscribes to the messages of other hosts, and retries until it can connect. */
-  start (onMessage: (message: SentMessage) => void): void {
+  subscribe (onMessage: (message: SentMessage) => void): void {
+    this.#onMessage = onMessage
+  }
+
+  start (): void {
     this.#subscriber.start(text => {
       const message = parseMessage(text)
-      if (message !== undefined) onMessage(message)
+      if (message !== undefined) this.#onMessage(message)
     })
   }
 
@@ -40,9 +45,10 @@ export class RedisCarrier implements Carrier {
     this.#subscriber.stop()
   }
 
-  /** Publishes one message at a time; a newer one of its kind replaces one that waits. */
+  /** Publishes one message at a time, of the kinds that concern other hosts; a newer one replaces one that waits. */
   publish (message: SentMessage): void {
-    // Hosts may have other configurations, and every form is checked on arrival.
+    if (message.kind !== 'changed' && message.kind !== 'head') return
+    // Hosts may have other configurations and releases, and check every form on arrival.
     this.#waiting.set(message.kind, { ...message, configuration: undefined, release: undefined })
     if (!this.#isPublishing && this.#link.isUp) this.#publishWaiting().catch(() => {})
   }
@@ -59,4 +65,13 @@ export class RedisCarrier implements Carrier {
       this.#isPublishing = false
     }
   }
+}
+
+/** Parses a sealed message. */
+function parseMessage (text: string): SentMessage | undefined {
+  const value = decodeWithChecksum(text)
+  if (!isObject(value)) return undefined
+  const { kind, space, stamped } = value
+  if (kind === 'changed') return { kind }
+  return kind === 'head' && isSpaceName(space) && isStamped(stamped) ? { kind, space, stamped } : undefined
 }

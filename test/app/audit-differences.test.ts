@@ -1,6 +1,5 @@
 import { pino } from 'pino'
 import t from 'tap'
-import { TypedEvent } from '../../src/typed-event.js'
 import { auditDifferenceListener } from '../../src/app/audit-differences.js'
 import { type SharedTier } from '../../src/app/purger.js'
 import { Space } from '../../src/chain/space.js'
@@ -25,14 +24,12 @@ t.test('audit differences are logged ten times a second at most, with the number
   const clock = { ms: 0 }
   const log: Array<Record<string, unknown>> = []
   const published: string[] = []
-  const purged = new TypedEvent<Buffer>()
-  purged.subscribe(purge => {
-    published.push(purge.toString())
-  })
   const differs = auditDifferenceListener({
     invalidator,
     sharedTier: undefined,
-    purged,
+    purgeOthers: body => {
+      published.push(body.toString())
+    },
     log: pino({}, { write: line => log.push(JSON.parse(line)) }),
     now: () => clock.ms
   })
@@ -54,7 +51,7 @@ t.test('audit differences are logged ten times a second at most, with the number
     setImmediate(resolve)
   })
   t.same([...new Set(published)], ['{"method":"GET","url":"/v1/blocks/by_version/5"}'])
-  t.equal(published.length, 26, 'a rendering difference is not sent to other workers')
+  t.equal(published.length, 26, 'a rendering difference is not purged in other processes')
 })
 
 t.test('a failed invalidation of a shared tier is logged for a wrong entry, not for its rendering', async t => {
@@ -66,7 +63,7 @@ t.test('a failed invalidation of a shared tier is logged for a wrong entry, not 
   const differs = auditDifferenceListener({
     invalidator,
     sharedTier: { purge: reject, tier: { invalidate: reject } } as unknown as SharedTier,
-    purged: new TypedEvent(),
+    purgeOthers: () => {},
     log: pino({}, { write: line => log.push(JSON.parse(line)) }),
     now: () => 0
   })

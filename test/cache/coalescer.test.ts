@@ -1,6 +1,6 @@
 import t from 'tap'
 import { type Coalesced, FreshCoalescer, Coalescer } from '../../src/cache/coalescer.js'
-import { Deferred } from '../../src/workers/deferred.js'
+import { Deferred } from '../../src/peers/deferred.js'
 
 type Load = () => Promise<string>
 const own = (result: string): Coalesced<string> => ({ result, isCollapsed: false })

@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
 import { WriteQueue } from '../../src/cache/write-queue.js'
-import { Deferred } from '../../src/workers/deferred.js'
+import { Deferred } from '../../src/peers/deferred.js'
 import { startIdleMeter } from '../support/until.js'
 import { until } from '../support/until.js'
 

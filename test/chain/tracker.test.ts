@@ -100,10 +100,10 @@ t.test('the position\'s age is the time since a response confirmed it', async t 
 })
 
 t.test('with a shared place there is no space until one is chosen; a reset begins one at once', t => {
-  const resets: bigint[] = []
+  const ended: unknown[] = []
   const events = new ChainEvents()
-  events.reset.subscribe(({ position }) => {
-    resets.push(position.head.version)
+  events.reset.subscribe(name => {
+    ended.push(name)
   })
   const tracker = new Tracker(undefined, () => 0, events, true)
   t.equal(tracker.learn(at(1000), 'x-aptos-'), 'ahead')
@@ -112,7 +112,7 @@ t.test('with a shared place there is no space until one is chosen; a reset begin
   tracker.setSpace(chosen, undefined, true)
   t.same([tracker.space, tracker.position?.head.version], [chosen, 1000n])
   t.equal(tracker.learn(at(5, 20_000), 'x-aptos-'), 'reset')
-  t.same([resets, tracker.position?.head.version], [[5n], 5n])
+  t.same([ended, tracker.position?.head.version], [[chosen.name], 5n])
   t.not(tracker.space, chosen)
   t.end()
 })

@@ -3,7 +3,9 @@ import t, { type Test } from 'tap'
 import { type TokenBuckets, LocalBuckets } from '../../src/clients/token-buckets.js'
 import { RedisBuckets } from '../../src/clients/redis-buckets.js'
 import { type RedisLink } from '../../src/redis/link.js'
-import { RemoteBuckets } from '../../src/workers/remote-buckets.js'
+import { IpcBuckets } from '../../src/peers/ipc-carrier.js'
+import { IpcCalls } from '../../src/peers/ipc-calls.js'
+import { type PrimaryMethods } from '../../src/peers/messages.js'
 import { type RedisProcess, startRedis } from '../support/redis-server.js'
 import { redisLinkTo } from '../support/redis-tier.js'
 import { until } from '../support/until.js'
@@ -40,14 +42,13 @@ const refusing: TokenBuckets = {
 }
 
 /** Creates the buckets of a worker, which count in a primary process. */
-function workerOf (primary: LocalBuckets): RemoteBuckets {
-  const worker: RemoteBuckets = new RemoteBuckets({
-    take: (id, subject, allowance) => {
-      setImmediate(() => worker.onTakeResult(id, primary.take(subject, allowance)))
-    },
-    refund: (subject, allowance) => setImmediate(() => primary.refund(subject, allowance))
-  }, refusing)
-  return worker
+function workerOf (primary: Pick<LocalBuckets, 'take' | 'refund'>, alone = refusing): IpcBuckets {
+  const ofWorker: IpcCalls<PrimaryMethods> = new IpcCalls(message => setImmediate(() => ofPrimary.receive(message)), {})
+  const ofPrimary = new IpcCalls(message => setImmediate(() => ofWorker.receive(message)), {
+    take: primary.take.bind(primary),
+    refund: primary.refund.bind(primary)
+  })
+  return new IpcBuckets(ofWorker, alone)
 }
 
 /** Checks the contract of every kind of buckets, on a clock that the test advances. */
@@ -207,13 +208,13 @@ t.test('workers count in the primary process, and locally while it does not resp
   const workers = [workerOf(first), workerOf(first)]
   let nth = 0
   await promises(t, {
-    take: async (subject, allowance) => await (workers[nth++ % 2] as RemoteBuckets).take(subject, allowance),
+    take: async (subject, allowance) => await (workers[nth++ % 2] as IpcBuckets).take(subject, allowance),
     refund: () => {}
   }, async ms => {
     nowMs += ms
   })
-  const deserted: RemoteBuckets = new RemoteBuckets({ take: () => {}, refund: () => {} }, new LocalBuckets(() => 0))
+  const never = { take: () => new Promise<number>(() => {}) as never, refund: () => {} }
+  const deserted = workerOf(never, new LocalBuckets(() => 0))
   t.same(await Promise.all([1, 2, 3].map(async () => await deserted.take('a', few))), [0, 0, 0])
   t.ok(await deserted.take('a', few) > 0)
-  deserted.onTakeResult(1, 5)
 })

@@ -9,7 +9,7 @@ import { openDeaf, openRaw, sendRaw, statusesIn, tlsOf } from '../support/raw.js
 import { type StubUpstream, respondOk, stamps, startHeldUpstream, startStubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 import { varveAt } from '../support/varve.js'
-import { Deferred } from '../../src/workers/deferred.js'
+import { Deferred } from '../../src/peers/deferred.js'
 
 const mega = 1024 * 1024
 const modules = '/v1/accounts/0x1/modules?ledger_version=500'

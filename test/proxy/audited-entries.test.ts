@@ -1,6 +1,7 @@
 import { gunzipSync } from 'node:zlib'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
+import { hostOfOne } from '../../src/app/host.js'
 import { buildProxyServer } from '../../src/app/proxy-server.js'
 import { Metrics } from '../../src/metrics/metrics.js'
 import { type Entry, type Representation, computeEtag } from '../../src/cache/entry.js'
@@ -47,7 +48,7 @@ async function readerAt (
   })
   const metrics = new Metrics()
   const logger = pino({}, { write: line => log.push(JSON.parse(line)) })
-  const reader = await buildProxyServer(config, undefined, logger, metrics)
+  const reader = await buildProxyServer(config, undefined, logger, metrics, hostOfOne(() => performance.now()))
   const { memory } = reader.components.proxy
   const set = memory.put.bind(memory)
   let last: Entry | undefined

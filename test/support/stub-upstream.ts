@@ -7,7 +7,7 @@ import {
 } from 'node:http'
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
 import { type Test } from 'tap'
-import { Deferred } from '../../src/workers/deferred.js'
+import { Deferred } from '../../src/peers/deferred.js'
 
 /** Returns the seven position headers of a stub, with changes. */
 export function stamps (change: Record<string, string> = {}): Record<string, string> {

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
 import { type Test } from 'tap'
-import { Deferred } from '../../src/workers/deferred.js'
+import { Deferred } from '../../src/peers/deferred.js'
 
 /** Starts a gate before a Redis on a free port; at first it lets everything pass. */
 export async function slowRedis (t: Test, behind: { readonly url: string }): Promise<TcpGate> {

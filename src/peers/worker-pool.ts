@@ -98,12 +98,9 @@ export class WorkerPool {
     }))
   }
 
-  /**
-   * Sends a message to the other workers with the same spec; upstream names and the chain may differ in another
-   * configuration.
-   */
-  broadcast (spec: WorkerPoolOptions, message: ToWorker, from?: WorkerHandle): void {
-    for (const worker of this.all) if (worker !== from && worker.hasSpec(spec)) worker.send(message)
+  /** Sends a message to all workers but its sender. */
+  broadcast (message: ToWorker, from?: WorkerHandle): void {
+    for (const worker of this.all) if (worker !== from) worker.send(message)
   }
 
   /** Replaces the workers one by one; rejects without any change if the first new worker cannot start. */

@@ -1,34 +1,19 @@
 import cluster, { type Worker } from 'node:cluster'
 import { createInterface } from 'node:readline'
-import { onTimeout, withTimeout } from '../with-timeout.js'
+import { withTimeout } from '../with-timeout.js'
 import { closeUnacceptedConnections, type RejectedConnections } from './close-unaccepted-connections.js'
 import { Deferred } from './deferred.js'
+import { type DiskToPrimary } from './disk-messages.js'
+import { IpcCalls } from './ipc-calls.js'
 import {
-  type WorkerQuery,
+  type PrimaryMethods,
+  type SentMessage,
   type ShutdownDeadlines,
+  type StartMessage,
   type ToPrimary,
-  type WorkerQueryResult,
-  type ToWorker
+  type ToWorker,
+  type WorkerMethods
 } from './messages.js'
-
-/** Worker messages that concern other processes too. */
-export type CrossWorkerMessage = Extract<
-  ToPrimary,
-  {
-    kind:
-      | 'poll'
-      | 'head'
-      | 'follow'
-      | 'follow_demand'
-      | 'chain_reset'
-      | 'take'
-      | 'refund'
-      | 'disk_change'
-      | 'disk_used'
-      | 'invalidated'
-      | 'final_report'
-  }
->
 
 /** Exit code or signal of a worker process. */
 export interface WorkerExit {
@@ -36,20 +21,17 @@ export interface WorkerExit {
   readonly signal: string | null
 }
 
-/** Start message and message listener of a worker. */
+/** Start message of a worker, and what it reaches in this process. */
 export interface WorkerHandleOptions {
-  readonly startMessage: () => Extract<ToWorker, { kind: 'start' }>
-  readonly onMessage: (message: CrossWorkerMessage, from: WorkerHandle) => void
+  startMessage(): StartMessage
+  methodsFor(worker: WorkerHandle): PrimaryMethods
+  onMessage(message: SentMessage | DiskToPrimary, from: WorkerHandle): void
 }
 
-// Bounds /metrics and /readyz, which leave out a worker that does not respond in time.
-const queryTimeoutMs = { metrics: 1000, status: 250 }
 // Last messages may still arrive this long after the exit.
 const finalMessageTimeoutMs = 100
 // A busy machine may need a minute to start a process.
 const maxStartTicks = 60
-// A purge waits for the lower tiers.
-const purgeTimeoutMs = 10_000
 
 /** A worker process, as seen by the primary. */
 export class WorkerHandle {
@@ -58,11 +40,10 @@ export class WorkerHandle {
   /** Resolves when the worker has polled its upstreams; rejects if it exits first. */
   readonly ready: Promise<void>
   readonly exited: Promise<WorkerExit>
+  readonly calls: IpcCalls<WorkerMethods>
   readonly #worker: Worker
   readonly #options: WorkerHandleOptions
-  readonly #pendingQueries = new Map<number, Deferred<WorkerQueryResult>>()
   readonly #startup = { listening: new Deferred<string>(), ready: new Deferred<undefined>() }
-  #lastQueryId = 0
   #isListening = false
   #silentTicks = 0
   #isUp = false
@@ -74,6 +55,9 @@ export class WorkerHandle {
   ) {
     this.#options = options
     this.#worker = cluster.fork()
+    this.calls = new IpcCalls(message => {
+      this.send(message)
+    }, options.methodsFor(this))
     const { stdout } = this.#worker.process
     if (stdout !== null && onLogLine !== undefined) {
       createInterface({ input: stdout }).on('line', line => {
@@ -100,7 +84,7 @@ export class WorkerHandle {
       this.#worker.on('exit', (code: number | null, signal: string | null) => {
         this.#isListening = false
         this.#failStartup(`the worker exited before it was ready: ${signal ?? code}`)
-        for (const pending of this.#pendingQueries.values()) pending.resolve({ error: 'the worker exited' })
+        this.calls.close()
         withTimeout(finalMessageTimeoutMs, disconnected).then(() => {
           resolve({ code, signal })
         }, () => {})
@@ -127,22 +111,6 @@ export class WorkerHandle {
     if (this.#worker.isConnected()) this.#worker.send(message, () => {})
   }
 
-  /** Sends a query; resolves with an error after the timeout. */
-  async query (query: WorkerQuery): Promise<WorkerQueryResult> {
-    const id = ++this.#lastQueryId
-    const timeoutMs = query.kind === 'metrics' || query.kind === 'status' ? queryTimeoutMs[query.kind] : purgeTimeoutMs
-    const pending = new Deferred<WorkerQueryResult>()
-    this.#pendingQueries.set(id, pending)
-    const cancelTimeout = onTimeout(timeoutMs, () => {
-      pending.resolve({ error: 'the worker did not respond in time' })
-    })
-    this.send({ kind: 'query', id, query })
-    return await pending.promise.finally(() => {
-      cancelTimeout()
-      this.#pendingQueries.delete(id)
-    })
-  }
-
   /** Counts a second without a message; returns true once the worker counts as hung. */
   countSilentTick (maxTicks: number): boolean {
     return ++this.#silentTicks > (this.#isUp ? maxTicks : maxStartTicks)
@@ -161,6 +129,24 @@ export class WorkerHandle {
   #onMessage (message: ToPrimary): void {
     this.#silentTicks = 0
     switch (message.kind) {
+      case 'state':
+        return this.#onState(message)
+      case 'call':
+      case 'result':
+        return this.calls.receive(message)
+      case 'changed':
+      case 'head':
+      case 'tail':
+      case 'demand':
+      case 'polled':
+      case 'disk_change':
+      case 'disk_used':
+        return this.#options.onMessage(message, this)
+    }
+  }
+
+  #onState (message: Extract<ToPrimary, { kind: 'state' }>): void {
+    switch (message.state) {
       case 'up':
         this.#isUp = true
         return this.send(this.#options.startMessage())
@@ -171,20 +157,6 @@ export class WorkerHandle {
         return this.#startup.ready.resolve(undefined)
       case 'failed':
         return this.#failStartup(message.message)
-      case 'query_result':
-        return this.#pendingQueries.get(message.id)?.resolve(message.result)
-      case 'poll':
-      case 'head':
-      case 'follow':
-      case 'follow_demand':
-      case 'chain_reset':
-      case 'take':
-      case 'refund':
-      case 'disk_change':
-      case 'disk_used':
-      case 'invalidated':
-      case 'final_report':
-        return this.#options.onMessage(message, this)
       case 'alive':
     }
   }

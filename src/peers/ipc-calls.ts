@@ -1,0 +1,78 @@
+import { ErrorResponse, unavailableError } from '../api/error-response.js'
+import { withTimeout } from '../with-timeout.js'
+import { Deferred } from './deferred.js'
+
+type Failure = Pick<ErrorResponse, 'status' | 'code' | 'message' | 'rawHeaders'>
+
+/** Call of a method in another process, and its result. */
+export type CallMessage =
+  | { readonly kind: 'call', readonly id: number, readonly method: string, readonly args: readonly unknown[] }
+  | { readonly kind: 'result', readonly id: number, readonly value?: unknown, readonly failure?: Failure }
+
+/** Error of a call whose process did not respond in time. */
+export const noResponse = unavailableError('another process of varve did not respond in time')
+
+type Result = Extract<CallMessage, { kind: 'result' }>
+type Arguments<T> = T extends (...args: infer A) => unknown ? A : never
+type Resolved<T> = T extends (...args: never[]) => infer R ? Awaited<R> : never
+
+/** Calls between two processes over IPC: of the methods of the other one, and by it of the methods of this one. */
+export class IpcCalls<Remote extends object> {
+  readonly #send: (message: CallMessage) => void
+  readonly #own: object
+  readonly #mask: (text: string) => string
+  readonly #pending = new Map<number, Deferred<Result>>()
+  #lastId = 0
+
+  /** `mask` removes secrets from the text of an error. */
+  constructor (send: (message: CallMessage) => void, own: object, mask = (text: string): string => text) {
+    this.#send = send
+    this.#own = own
+    this.#mask = mask
+  }
+
+  /** Calls a method; rejects with an error response if it fails, or does not return in time. */
+  async call<Name extends keyof Remote & string> (
+    timeoutMs: number,
+    method: Name,
+    ...args: Arguments<Remote[Name]>
+  ): Promise<Resolved<Remote[Name]>> {
+    const id = ++this.#lastId
+    const pending = new Deferred<Result>()
+    this.#pending.set(id, pending)
+    this.#send({ kind: 'call', id, method, args })
+    const result = await withTimeout(timeoutMs, pending.promise)
+    this.#pending.delete(id)
+    if (result === undefined) throw noResponse
+    const { failure, value } = result
+    if (failure === undefined) return value as Resolved<Remote[Name]>
+    throw new ErrorResponse(failure.status, failure.code, failure.message, failure.rawHeaders)
+  }
+
+  receive (message: CallMessage): void {
+    if (message.kind === 'call') this.#run(message).catch(() => {})
+    else this.#pending.get(message.id)?.resolve(message)
+  }
+
+  /** Fails all calls that wait, because the other process is gone. */
+  close (): void {
+    for (const [id, pending] of this.#pending) {
+      pending.resolve({ kind: 'result', id, failure: failureOf(new Error('the other process of varve exited')) })
+    }
+  }
+
+  async #run ({ id, method, args }: Extract<CallMessage, { kind: 'call' }>): Promise<void> {
+    try {
+      const own = this.#own as Readonly<Record<string, (...args: readonly unknown[]) => unknown>>
+      this.#send({ kind: 'result', id, value: await own[method]?.(...args) })
+    } catch (error) {
+      this.#send({ kind: 'result', id, failure: failureOf(error as Error, this.#mask) })
+    }
+  }
+}
+
+function failureOf (error: Error, mask = (text: string): string => text): Failure {
+  const response = error instanceof ErrorResponse ? error : unavailableError(mask(error.message))
+  const { status, code, message, rawHeaders } = response
+  return { status, code, message, rawHeaders }
+}

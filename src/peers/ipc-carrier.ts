@@ -1,0 +1,80 @@
+import { type ClientRateLimit, type TokenBuckets } from '../clients/token-buckets.js'
+import { type IpcCalls, noResponse } from './ipc-calls.js'
+import { type PrimaryMethods, type RecordPlace, type SentMessage } from './messages.js'
+import { type Carrier } from './peers.js'
+import { type Records } from './records.js'
+
+type PrimaryCalls = Pick<IpcCalls<PrimaryMethods>, 'call'>
+
+// Longer than a command of Redis may take.
+const recordTimeoutMs = 750
+// The primary process normally responds at once; while it hangs, each worker counts alone.
+const takeTimeoutMs = 250
+
+/** Carries messages and records of a worker through the primary process, to the workers beside it and to Redis. */
+export class IpcCarrier implements Carrier {
+  readonly hostRecords: Records
+  readonly redisRecords: Records
+  readonly #send: (message: SentMessage) => void
+  #onMessage: (message: SentMessage) => void = () => {}
+
+  constructor (send: (message: SentMessage) => void, primary: PrimaryCalls) {
+    this.#send = send
+    // Other hosts may purge everything while the primary process hangs.
+    const onHang = (): void => {
+      this.#onMessage({ kind: 'changed', isRedisUp: false })
+    }
+    this.hostRecords = recordsThrough(primary, 'host', () => {})
+    this.redisRecords = recordsThrough(primary, 'redis', onHang)
+  }
+
+  subscribe (onMessage: (message: SentMessage) => void): void {
+    this.#onMessage = onMessage
+  }
+
+  /** Takes a message from the primary process. */
+  receive (message: SentMessage): void {
+    this.#onMessage(message)
+  }
+
+  publish (message: SentMessage): void {
+    this.#send(message)
+  }
+
+  start (): void {}
+
+  stop (): void {}
+}
+
+function recordsThrough (primary: PrimaryCalls, place: RecordPlace, onHang: () => void): Records {
+  const noticeHang = (error: unknown): never => {
+    if (error === noResponse) onHang()
+    throw error
+  }
+  return {
+    read: async name => await primary.call(recordTimeoutMs, 'readRecord', place, name).catch(noticeHang),
+    replace: async (name, before, after) =>
+      await primary.call(recordTimeoutMs, 'replaceRecord', place, name, before, after).catch(noticeHang)
+  }
+}
+
+/** Counts client limits in the primary process, so one limit holds across all workers. */
+export class IpcBuckets implements TokenBuckets {
+  readonly #primary: PrimaryCalls
+  readonly #fallback: TokenBuckets
+
+  constructor (primary: PrimaryCalls, fallback: TokenBuckets) {
+    this.#primary = primary
+    this.#fallback = fallback
+  }
+
+  async take (clientId: string, allowance: ClientRateLimit): Promise<number> {
+    return await this.#primary.call(takeTimeoutMs, 'take', clientId, allowance).catch(
+      async () => await this.#fallback.take(clientId, allowance)
+    )
+  }
+
+  refund (clientId: string, allowance: ClientRateLimit): void {
+    this.#primary.call(takeTimeoutMs, 'refund', clientId, allowance).catch(() => {})
+  }
+}

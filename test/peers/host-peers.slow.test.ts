@@ -1,0 +1,121 @@
+import t, { type Test } from 'tap'
+import { sendRequest } from '../support/client.js'
+import { anySpace, startSandboxNode, untilInRedis } from '../support/replicas.js'
+import { startRedis } from '../support/redis-server.js'
+import { scrape } from '../support/scrape.js'
+import { startCountingUpstream } from '../support/stub-upstream.js'
+import { slowRedis } from '../support/tcp-gate.js'
+import { until } from '../support/until.js'
+import { allPidsOf, quietConfig, type TestVarve, token, varveAt } from '../support/varve.js'
+
+const workers = 2
+const modules = (account: number): string => `/v1/accounts/0x${account}/modules?ledger_version=500`
+// Each host binds its own address: Node.js maps all port 0 listeners of one address in a process to one port.
+let hosts = 0
+
+/** Starts the workers of a host. */
+async function startHost (t: Test, upstream: { url: string }, change: object = {}): Promise<TestVarve> {
+  const varve = await varveAt(t, upstream.url, {
+    ...quietConfig,
+    listen: `127.0.0.${10 + hosts++}:0`,
+    workers,
+    ...change
+  })
+  await untilOneSpace([varve])
+  return varve
+}
+
+const at = (url: string): object => ({ cache: { redis: { url, timeoutMs: 500 } } })
+
+/** Returns the spaces that the workers of all hosts use. */
+async function spacesOf (varves: readonly TestVarve[]): Promise<string[]> {
+  const series = await Promise.all(
+    varves.map(async ({ adminUrl }) => (await scrape(adminUrl)).get('varve_chain_info')?.series ?? [])
+  )
+  return [...new Set(series.flat().map(({ labels }) => String(labels['space'])))]
+}
+
+async function untilOneSpace (varves: readonly TestVarve[], before?: string): Promise<string> {
+  await until(async () => {
+    const spaces = await spacesOf(varves)
+    return spaces.length === 1 && spaces[0] !== before
+  }, 'all workers use one space')
+  return (await spacesOf(varves)).join()
+}
+
+async function purge ({ adminUrl }: TestVarve, what: object): Promise<number> {
+  const headers = { authorization: `Bearer ${token}` }
+  return (await sendRequest(adminUrl, '/purge', { method: 'POST', headers, body: JSON.stringify(what) })).status
+}
+
+/** Reads until each worker has responded; returns the bodies. */
+async function bodiesOf (varve: TestVarve, target: string): Promise<string[]> {
+  const bodies = []
+  for (let nth = 0; nth < 2 * workers; nth++) bodies.push((await varve.get(target)).body)
+  return bodies
+}
+
+t.test('workers agree on one space without Redis, and one that replaces a killed one joins it', async t => {
+  const varve = await startHost(t, await startSandboxNode(t))
+  const [space] = await spacesOf([varve])
+  const [pid = NaN] = await allPidsOf(varve, workers)
+  process.kill(pid, 'SIGKILL')
+  await until(async () => !(await allPidsOf(varve, workers)).includes(pid), 'another worker has replaced it')
+  t.same(await spacesOf([varve]), [space])
+  t.equal(await purge(varve, { all: true }), 200)
+  t.same([await spacesOf([varve])].flat().length, 1, 'a purge of everything begins one space for all')
+  t.notSame(await spacesOf([varve]), [space])
+  t.equal(await varve.metric('varve_chain_resets_total'), 0)
+})
+
+t.test('without Redis purges still reach all workers, and nothing purged comes back with it', async t => {
+  const [redis, upstream] = [await startRedis(t), await startCountingUpstream(t)]
+  const network = await slowRedis(t, redis)
+  const varve = await startHost(t, upstream, at(network.url))
+  const targets = [1, 2].map(modules)
+  const old = new Set((await Promise.all(targets.map(async target => await bodiesOf(varve, target)))).flat())
+  await untilInRedis(redis, `${anySpace} json *`, 2)
+  network.isRejecting = true
+  network.dropConnections()
+  await until(async () => await varve.metric('varve_redis_up') === 0, 'Redis is known to be down')
+  for (const url of targets) t.equal(await purge(varve, { url }), 202)
+  const seen = (await Promise.all(targets.map(async target => await bodiesOf(varve, target)))).flat()
+  network.isRejecting = false
+  await until(async () => {
+    seen.push((await varve.get(targets[0] ?? '')).body)
+    return await varve.metric('varve_redis_up') === 1
+  }, 'Redis is back')
+  for (const target of targets) seen.push(...await bodiesOf(varve, target))
+  t.same(seen.filter(body => old.has(body)), [], 'no worker serves a purged entry again')
+  t.equal(await purge(varve, { all: true }), 200)
+  await untilOneSpace([varve])
+})
+
+t.test('a limit counts across all workers while Redis is away', async t => {
+  const [redis, upstream] = [await startRedis(t), await startCountingUpstream(t)]
+  const varve = await startHost(t, upstream, {
+    ...at(redis.url),
+    limits: { client: { requestsPerSecond: 1, burst: 20 } }
+  })
+  await redis.kill()
+  await until(async () => await varve.metric('varve_redis_up') === 0, 'Redis is known to be down')
+  const began = performance.now()
+  let served = 0
+  for (let nth = 0; nth < 60; nth++) if ((await varve.get(modules(nth))).status === 200) served++
+  const most = 25 + (performance.now() - began) / 1000
+  t.ok(served >= 20 && served < most, `${served} of at most ${most}; each worker alone would serve 20`)
+})
+
+t.test('the workers of two hosts are peers: purges of a read and of everything reach all', async t => {
+  const [redis, upstream] = [await startRedis(t), await startCountingUpstream(t)]
+  const [here, there] = [await startHost(t, upstream, at(redis.url)), await startHost(t, upstream, at(redis.url))]
+  const space = await untilOneSpace([here, there])
+  const old = (await here.get(modules(1))).body
+  await untilInRedis(redis, `varve:1:${space} json *`)
+  for (const varve of [here, there]) t.same([...new Set(await bodiesOf(varve, modules(1)))], [old])
+  t.equal(await purge(here, { url: modules(1) }), 200)
+  await until(async () => !(await bodiesOf(there, modules(1))).includes(old), 'the other host follows', 1500)
+  t.notOk((await bodiesOf(here, modules(1))).includes(old))
+  t.equal(await purge(there, { all: true }), 200)
+  await untilOneSpace([here, there], space)
+})
