@@ -21,8 +21,6 @@ export interface DiskBackendOptions {
 /** Disk tier with what it needs to stay true: the chain of its entries, its room, its lock. */
 export interface DiskBackend {
   readonly tier: DiskTier
-  /** True if other workers use the folder too. */
-  readonly isShared: boolean
   /** Problems beside those of the tier, as readable sentences. */
   warnings(): readonly string[]
   /** Begins to count, to evict and to save. */
@@ -39,7 +37,6 @@ export function diskBackendOf (
   { maxEntryBytes, tracker, spaces, metrics, inFlight, now }: DiskBackendOptions
 ): DiskBackend {
   const { path, room, spaces: place } = folder
-  const { isShared } = room
   const wallClockMs = (): number => performance.timeOrigin + now()
   const spaceFolder = (): string | undefined => {
     const { space } = tracker
@@ -70,7 +67,6 @@ export function diskBackendOf (
   const keeper = new DiskKeeper(place, tier, metrics)
   return {
     tier,
-    isShared,
     warnings: () => [
       ...(place.error === undefined ? [] : [`disk rejects the state of the chain: ${place.error}`]),
       ...(tracker.space !== undefined && spaceFolder() === undefined

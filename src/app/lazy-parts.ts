@@ -6,7 +6,6 @@ import { type Carrier, reachesRedis } from '../peers/peers.js'
 import { type DiskParts, type RedisConnection } from './components.js'
 import { type UsedFolder } from './local-disk-folder.js'
 import { type PrimaryDiskFolder } from './primary-disk-folder.js'
-import { type HostConnection } from './redis-connection.js'
 import { type startTracing, type Tracing } from './tracing.js'
 
 /** Starts tracing, if a collector is configured; else loads nothing. */
@@ -39,17 +38,6 @@ export async function openRedis (
   const { redis } = config.cache
   const link = redisLinkOf(redis, metrics, now)
   return { link, carrier: reachesRedis(ofHost) ? ofHost : redisCarrierOf(redis, link, now), redisBackendOf }
-}
-
-/** Builds the connection to Redis for all workers; undefined if none is configured. */
-export async function connectHost (
-  config: Config,
-  metrics: Metrics,
-  now: () => number
-): Promise<HostConnection | undefined> {
-  return hasRedis(config)
-    ? new (await import('./redis-connection.js')).HostConnection(config.cache.redis, metrics, now)
-    : undefined
 }
 
 /** Opens the folder of the disk tier, if one is configured; a worker uses the folder that the primary process has. */

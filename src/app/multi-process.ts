@@ -13,12 +13,13 @@ import { readPurge } from '../api/purge-request.js'
 import { type PurgeResult } from '../http/admin-app.js'
 import { mergeReadiness, type WorkerStatus, mergeStatuses } from '../http/status.js'
 import { type DiskToPrimary } from '../peers/disk-messages.js'
+import { noCarrier } from '../peers/peers.js'
 import { WorkerPool, type Program } from '../peers/worker-pool.js'
 import { type SentMessage, type ShutdownDeadlines } from '../peers/messages.js'
 import { type WorkerHandle } from '../peers/worker-handle.js'
 import { buildAdmin } from './admin-listener.js'
 import { CurrentConfig } from './current-config.js'
-import { connectHost, openSharedFolder } from './lazy-parts.js'
+import { openRedis, openSharedFolder } from './lazy-parts.js'
 import { listenOn } from './listen.js'
 import { type PrimaryDiskFolder } from './primary-disk-folder.js'
 import { type Varve } from './single-process.js'
@@ -44,19 +45,16 @@ export async function startMultiProcess (
 ): Promise<Varve> {
   const primary = new PrimaryProcess(config, sandbox, log, program, metrics)
   try {
-    const addresses = await primary.start(config)
+    const { url, adminUrl } = await primary.start(config)
     return {
-      ...addresses,
+      url,
+      adminUrl,
       reload: async next => await primary.reload(next),
-      replaceUpstreams: async next => {
-        primary.replaceUpstreams(next)
-      },
-      stop: async deadlines => {
-        await primary.stop(deadlines)
-      }
+      replaceUpstreams: async next => await primary.replaceUpstreams(next),
+      stop: async deadlines => await primary.stop(deadlines)
     }
   } catch (error) {
-    await primary.close()
+    await primary.stop()
     throw error
   }
 }
@@ -148,17 +146,13 @@ class PrimaryProcess {
     return keys
   }
 
-  replaceUpstreams (next: Config): void {
+  async replaceUpstreams (next: Config): Promise<void> {
     for (const group of this.#groups) group.replaceUpstreams(next)
     this.#current.replace(next)
   }
 
   async stop (deadlines?: ShutdownDeadlines): Promise<void> {
     this.#isStopping = true
-    await this.close(deadlines)
-  }
-
-  async close (deadlines?: ShutdownDeadlines): Promise<void> {
     await this.#workerPool.stop(deadlines)
     await this.#admin.close()
     await this.#closeGroups([...this.#groups])
@@ -173,7 +167,7 @@ class PrimaryProcess {
       workerPool: this.#workerPool,
       metrics: this.#metrics,
       now,
-      redis: await connectHost(config, this.#metrics, now),
+      redis: await openRedis(config, this.#metrics, now, noCarrier),
       cordoned: () => [...this.#cordons],
       folder: () => this.#folder?.state,
       sharedMethodsFor: worker => this.#methodsFor(worker),
@@ -234,14 +228,15 @@ class PrimaryProcess {
   }
 
   async #renderMetrics (): Promise<string> {
-    await Promise.allSettled(this.#workerPool.all.map(async worker => {
+    await Promise.allSettled(this.#listening.map(async worker => {
       this.#summedMetrics.update(worker, await worker.calls.call(metricsTimeoutMs, 'metrics') as MetricFamilies)
     }))
     return await this.#summedMetrics.text(await this.#metrics.snapshot())
   }
 
   async #fetchStatuses (): Promise<WorkerStatus[]> {
-    const results = await Promise.allSettled(this.#workerPool.current.map(async worker => {
+    const listening = this.#workerPool.current.filter(({ isListening }) => isListening)
+    const results = await Promise.allSettled(listening.map(async worker => {
       const status = await worker.calls.call(statusTimeoutMs, 'status') as WorkerStatus
       this.#recent.update(worker, status.recent)
       return status

@@ -31,34 +31,6 @@ export function redisCarrierOf (config: RedisConfig, link: RedisLink, now: () =>
   )
 }
 
-/** Connection to Redis of all processes of this host, which are one peer of the other hosts. */
-export class HostConnection {
-  readonly carrier: RedisCarrier
-  readonly #link: RedisLink
-
-  constructor (config: RedisConfig, metrics: RedisMetrics, now: () => number) {
-    this.#link = redisLinkOf(config, metrics, now)
-    this.carrier = redisCarrierOf(config, this.#link, now)
-  }
-
-  /** Connects; `onChange` runs when Redis comes or goes. */
-  start (onChange: (isUp: boolean) => void): void {
-    const onUp = (): void => {
-      onChange(true)
-    }
-    const onDown = (): void => {
-      onChange(false)
-    }
-    this.#link.start({ onUp, onDown }).catch(() => {})
-    this.carrier.start()
-  }
-
-  stop (): void {
-    this.carrier.stop()
-    this.#link.stop()
-  }
-}
-
 /** Returns the connection options of the configured Redis. */
 export function redisConnectionOptionsOf (
   { cluster, sentinel, caFile, ...rest }: RedisConfig,

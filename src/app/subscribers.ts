@@ -56,39 +56,24 @@ function subscribeToChain (
   }: Subscribers
 ): void {
   // Counts and logs first, so that a reset shows even if a later reaction fails.
-  chain.reset.subscribe(() => {
+  chain.reset.subscribe(({ by }) => {
     metrics.chainReset()
-    log.warn('chain reset: a new space begins')
+    log.warn(by === 'peer' ? 'chain reset reported by another process' : 'chain reset: a new space begins')
   })
   // Windows and verification belong to the old chain, and the choice of a space reads upstreams.
   chain.reset.subscribe(() => {
     upstreamPool.resetChain(tracker.chainId)
     headPollers.pollAll().catch(() => {})
   })
-  // A followed head of the old chain would hide the position of the new one.
-  chain.reset.subscribe(() => {
+  // A followed head of the old chain would hide the position of the new one, and keys name the new space from here on.
+  chain.reset.subscribe(({ by }) => {
+    if (by === 'peer') return
     following.reset()
-  })
-  // Keys name the new space from here on, so nothing cached is found.
-  chain.reset.subscribe(() => {
     spaces.recordReset()
   })
   // Peers verify their upstreams before they get the first head of the new chain.
-  chain.reset.subscribe(resetFrom => {
-    peers.publish({ kind: 'changed', resetFrom })
-  })
-
-  // Upstreams reset one after another, so some may still serve the old chain.
-  chain.resetByPeer.subscribe(() => {
-    upstreamPool.resetChain(tracker.chainId)
-    headPollers.pollAll().catch(() => {})
-  })
-  chain.resetByPeer.subscribe(() => {
-    metrics.chainReset()
-    log.warn('chain reset reported by another process')
-  })
-  chain.resetByPeer.subscribe(resetFrom => {
-    peers.publish({ kind: 'changed', resetFrom })
+  chain.reset.subscribe(({ from }) => {
+    peers.publish({ kind: 'changed', resetFrom: from })
   })
 
   // Nothing of the old space may be served from now on.

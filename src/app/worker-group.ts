@@ -14,7 +14,7 @@ import { withFixedAddress } from './monitored-upstream.js'
 import { namedUpstreamsOf } from './upstream-lifecycle.js'
 import { inFlightMbOf } from '../config/in-flight-memory.js'
 import { workerUpstreamLimitsOf } from '../config/worker-upstream-limits.js'
-import { type HostConnection } from './redis-connection.js'
+import { type RedisConnection } from './components.js'
 
 // A worker that still starts applies the change afterwards.
 const replaceTimeoutMs = 60_000
@@ -33,7 +33,8 @@ export interface GroupOptions {
   readonly workerPool: WorkerPool
   readonly metrics: Metrics
   readonly now: () => number
-  readonly redis: HostConnection | undefined
+  /** Connection to Redis of all these workers, which are one peer of the other hosts. */
+  readonly redis: RedisConnection | undefined
   readonly cordoned: () => readonly string[]
   readonly folder: () => FolderState | undefined
   readonly sharedMethodsFor: (worker: WorkerHandle) => SharedMethods
@@ -61,12 +62,14 @@ export class WorkerGroup implements WorkerPoolOptions {
     this.#poller = new SharedPoller(this.#clientsOf(config), now, (upstream, target, result) => {
       workerPool.broadcast({ kind: 'polled', configuration: this.#name, upstream, target, result })
     })
+    const notify = (isRedisUp: boolean) => (): void => {
+      workerPool.broadcast({ kind: 'changed', configuration: this.#name, isRedisUp })
+    }
     redis?.carrier.subscribe(message => {
       workerPool.broadcast({ ...message, configuration: this.#name })
     })
-    redis?.start(isRedisUp => {
-      workerPool.broadcast({ kind: 'changed', configuration: this.#name, isRedisUp })
-    })
+    redis?.link.start({ onUp: notify(true), onDown: notify(false) }).catch(() => {})
+    redis?.carrier.start()
   }
 
   /** Replaces the upstreams of running workers, and of those that start later. */
@@ -113,7 +116,9 @@ export class WorkerGroup implements WorkerPoolOptions {
   }
 
   async close (): Promise<void> {
-    this.#options.redis?.stop()
+    const { redis } = this.#options
+    redis?.carrier.stop()
+    redis?.link.stop()
     await this.#poller.close()
   }
 

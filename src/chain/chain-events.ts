@@ -4,10 +4,8 @@ import { TypedEvent } from '../typed-event.js'
 
 /** Events about the chain that keys name and about its head; `app/subscribers.ts` lists who reacts. */
 export class ChainEvents {
-  /** A response proved that another chain with the same chain id replaced ours, in the space of this name. */
-  readonly reset = new TypedEvent<string | undefined>()
-  /** Another peer noticed first that another chain replaced ours, in the space of this name. */
-  readonly resetByPeer = new TypedEvent<string>()
+  /** Another chain with the same chain id replaced ours, in the space `from`; a response or another peer proved it. */
+  readonly reset = new TypedEvent<{ readonly from: string | undefined, readonly by: 'response' | 'peer' }>()
   /** Keys name this space from now on. */
   readonly spaceChanged = new TypedEvent<Space>()
   /** Peers that share this Redis read another chain with the same chain id, in the space of this name. */

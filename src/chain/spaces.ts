@@ -323,7 +323,7 @@ export class Spaces {
     const space = Space.from(proven)
     if (isSameChain) space.add(own.anchors)
     this.#use(space, proven.head, isSameChain)
-    if (!isSameChain) this.#options.events.resetByPeer.publish(own.name)
+    if (!isSameChain) this.#options.events.reset.publish({ from: own.name, by: 'peer' })
     await this.#record(space, lists)
   }
 

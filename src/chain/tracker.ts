@@ -211,7 +211,7 @@ export class Tracker {
     this.#clearPosition()
     this.#learnedAtMs = this.#now()
     this.#learnEncryptionKey(stamped)
-    this.#events.reset.publish(before?.name)
+    this.#events.reset.publish({ from: before?.name, by: 'response' })
     this.#advanceTo(stamped)
     return true
   }

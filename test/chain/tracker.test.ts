@@ -102,8 +102,8 @@ t.test('the position\'s age is the time since a response confirmed it', async t 
 t.test('with a shared place there is no space until one is chosen; a reset begins one at once', t => {
   const ended: unknown[] = []
   const events = new ChainEvents()
-  events.reset.subscribe(name => {
-    ended.push(name)
+  events.reset.subscribe(({ from }) => {
+    ended.push(from)
   })
   const tracker = new Tracker(undefined, () => 0, events, true)
   t.equal(tracker.learn(at(1000), 'x-aptos-'), 'ahead')
