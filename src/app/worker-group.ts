@@ -6,7 +6,7 @@ import { SharedPoller } from '../upstreams/shared-poller.js'
 import { UpstreamClient } from '../upstreams/upstream-client.js'
 import { type Metrics } from '../metrics/metrics.js'
 import { type DiskToPrimary, type FolderState } from '../peers/disk-messages.js'
-import { type PrimaryMethods, type SentMessage, type StartMessage } from '../peers/messages.js'
+import { type PrimaryMethods, type RecordPlace, type SentMessage, type StartMessage } from '../peers/messages.js'
 import { MemoryRecords, type Records } from '../peers/records.js'
 import { type WorkerPool, type WorkerPoolOptions } from '../peers/worker-pool.js'
 import { type WorkerHandle } from '../peers/worker-handle.js'
@@ -50,6 +50,7 @@ export class WorkerGroup implements WorkerPoolOptions {
   readonly #records: { readonly host: Records, readonly redis: Records | undefined }
   readonly #leases = new Map<string, WorkerHandle>()
   #config: Config
+  #connecting: Promise<void> | undefined
   #polled: ReadonlyArray<{ readonly upstream: NamedUpstream, readonly client: UpstreamClient }> = []
 
   constructor (options: GroupOptions) {
@@ -62,14 +63,9 @@ export class WorkerGroup implements WorkerPoolOptions {
     this.#poller = new SharedPoller(this.#clientsOf(config), now, (upstream, target, result) => {
       workerPool.broadcast({ kind: 'polled', configuration: this.#name, upstream, target, result })
     })
-    const notify = (isRedisUp: boolean) => (): void => {
-      workerPool.broadcast({ kind: 'changed', configuration: this.#name, isRedisUp })
-    }
     redis?.carrier.subscribe(message => {
       workerPool.broadcast({ ...message, configuration: this.#name })
     })
-    redis?.link.start({ onUp: notify(true), onDown: notify(false) }).catch(() => {})
-    redis?.carrier.start()
   }
 
   /** Replaces the upstreams of running workers, and of those that start later. */
@@ -95,9 +91,9 @@ export class WorkerGroup implements WorkerPoolOptions {
       poll: (upstream, target, timeoutMs) => {
         this.#poller.poll(upstream, target, timeoutMs)
       },
-      readRecord: async (place, name) => await this.#records[place]?.read(name),
+      readRecord: async (place, name) => await (await this.#recordsOf(place))?.read(name),
       replaceRecord: async (place, name, before, after) =>
-        await this.#records[place]?.replace(name, before, after) === true,
+        await (await this.#recordsOf(place))?.replace(name, before, after) === true,
       lease: name => {
         if (this.#leases.get(name)?.isListening !== true) this.#leases.set(name, worker)
         return this.#leases.get(name) === worker
@@ -120,6 +116,21 @@ export class WorkerGroup implements WorkerPoolOptions {
     redis?.carrier.stop()
     redis?.link.stop()
     await this.#poller.close()
+  }
+
+  async #recordsOf (place: RecordPlace): Promise<Records | undefined> {
+    if (place === 'redis') await (this.#connecting ??= this.#connect())
+    return this.#records[place]
+  }
+
+  /** Connects to Redis for the first worker that needs it, which listens by then. */
+  async #connect (): Promise<void> {
+    const { redis, workerPool } = this.#options
+    const notify = (isRedisUp: boolean) => (): void => {
+      workerPool.broadcast({ kind: 'changed', configuration: this.#name, isRedisUp })
+    }
+    redis?.carrier.start()
+    await redis?.link.start({ onUp: notify(true), onDown: notify(false) })
   }
 
   // Keeps the client of an unchanged upstream, whose polls in flight count.
