@@ -2,7 +2,12 @@ import { type FastifyInstance } from 'fastify'
 import { type Logger } from 'pino'
 import { maskSecrets } from '../config/secrets.js'
 import {
-  type AdminCall, adminApp, adminFullMessage, type AdminLog, type AdminOptions, type PurgeRouteOptions
+  type AdminCall,
+  adminApp,
+  adminFullMessage,
+  type AdminLog,
+  type AdminOptions,
+  type PurgeRouteOptions
 } from '../http/admin-app.js'
 import { reportUnexpectedError } from '../http/send-response.js'
 import { type Metrics } from '../metrics/metrics.js'

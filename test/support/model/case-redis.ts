@@ -32,7 +32,10 @@ export class CaseRedis {
   /** Resolves when each varve knows blocks by which it can prove its chain. */
   async untilProvable (): Promise<void> {
     await until(async () => {
-      const [newest] = parseSpaces(await this.#redis.client.get(`${this.keyPrefix}:1:spaces ${chainId}`) ?? undefined, chainId)
+      const [newest] = parseSpaces(
+        await this.#redis.client.get(`${this.keyPrefix}:1:spaces ${chainId}`) ?? undefined,
+        chainId
+      )
       return newest !== undefined && newest.anchors.length > 0
     }, 'the chain is recorded')
     await this.untilSynced()
