@@ -87,14 +87,6 @@ t.test('every folder imports only what the table allows', async t => {
   }
 })
 
-t.test('the configuration uses the polling policy of upstreams, and nothing else of them', async t => {
-  const ofUpstreams = files.filter(file => layerOf(file) === 'config').flatMap(file =>
-    importsOf(file).map(({ target }) => fileOf(file, target)).filter(other => other?.startsWith('src/upstreams/'))
-  )
-  t.same(new Set(ofUpstreams), new Set(['src/upstreams/polling-policy.ts']))
-  t.same(importsOf('src/upstreams/polling-policy.ts'), [])
-})
-
 t.test('the module graph matches the imports (RENEW=1 npm test -- test/layers.test.ts)', async t => {
   const graph = moduleGraph()
   if (process.env['RENEW'] === '1') writeFileSync(join(root, page), textOf(page).replace(graphSection, () => graph))

@@ -17,6 +17,7 @@ import { Tracker } from '../chain/tracker.js'
 import { type Metrics } from '../metrics/metrics.js'
 import { HeadPollers, WaiterPolls } from '../upstreams/head-pollers.js'
 import { InFlightBytes } from '../upstreams/in-flight-bytes.js'
+import { SharedProbes } from '../upstreams/shared-probes.js'
 import { UpstreamSoftwareReleases } from '../upstreams/upstream-software-releases.js'
 import { UpstreamPool } from '../upstreams/upstream-pool.js'
 import { AuditSampler } from '../proxy/audit-sampler.js'
@@ -56,6 +57,7 @@ export interface Components {
   readonly following: Following
   readonly spaces: Spaces
   readonly peers: Peers
+  readonly probes: SharedProbes
   readonly peerSync: PeerSync
   readonly redisBackend: RedisBackend | undefined
   readonly diskBackend: DiskBackend | undefined
@@ -135,7 +137,7 @@ export function buildComponents (
     channel: {
       demand: demand => {
         peers.publish({ kind: 'demand', demand })
-        host.lease('tail').then(isGranted => {
+        host.lease('tail', Infinity).then(isGranted => {
           if (!isGranted) return
           following.lead()
           following.onDemand(demand)
@@ -153,7 +155,14 @@ export function buildComponents (
       following.follower?.catchUp()
     }, now)
   )
-  const { probes, carrier: { hostRecords } } = host
+  const probes = new SharedProbes({
+    lease: async (...lease) => await host.lease(...lease),
+    release: async name => await host.release(name),
+    publish: result => {
+      peers.publish({ kind: 'polled', ...result })
+    }
+  })
+  const { hostRecords } = host.carrier
   const ofRedis = redis &&
     new RecordedSpaces(redis.carrier.redisRecords, () =>
       upstreamPool.upstreams.map(upstream => ({
@@ -210,6 +219,8 @@ export function buildComponents (
     tracker,
     peers,
     redis: redisBackend?.shared,
+    host: host.configuration,
+    lease: async (...lease) => await host.lease(...lease),
     now
   })
   const lowerTiers: LowerTier[] = [diskBackend?.tier, redisBackend?.tier].filter(tier => tier !== undefined)
@@ -286,7 +297,7 @@ export function buildComponents (
     events,
     inFlight,
     cordons,
-    probeTransportOf: probes && (upstream => probes.transportTo(upstream)),
+    sendProbe: async (...probe) => await probes.fetch(...probe),
     sandbox
   })
   metrics.registerGauges({
@@ -310,6 +321,7 @@ export function buildComponents (
     following,
     spaces,
     peers,
+    probes,
     peerSync,
     redisBackend,
     diskBackend,

@@ -11,10 +11,10 @@ import { FutureTimestampGuard } from '../chain/future-timestamp-guard.js'
 import { TypedEvent } from '../typed-event.js'
 import { HeadPoller, type UpstreamPoll } from '../upstreams/head-pollers.js'
 import { type UpstreamSoftwareReleases } from '../upstreams/upstream-software-releases.js'
-import { Upstream, type UpstreamState } from '../upstreams/upstream.js'
+import { type SendProbe, Upstream, type UpstreamState } from '../upstreams/upstream.js'
 import { type Resolve } from '../upstreams/dns.js'
 import { type InFlightBytes } from '../upstreams/in-flight-bytes.js'
-import { UpstreamClient, type UpstreamMetrics, type Transport } from '../upstreams/upstream-client.js'
+import { UpstreamClient, type UpstreamMetrics } from '../upstreams/upstream-client.js'
 import { type UpstreamPool } from '../upstreams/upstream-pool.js'
 import { type UpstreamEvents } from './event-bus.js'
 
@@ -30,8 +30,7 @@ export interface MonitoredUpstreamOptions {
   readonly events: UpstreamEvents
   readonly inFlight: InFlightBytes
   readonly cordons: ReadonlySet<string>
-  /** Sends polls through another process; absent, this process polls by itself. */
-  readonly probeTransportOf?: ((upstream: NamedUpstream) => Transport) | undefined
+  readonly sendProbe: SendProbe
 }
 
 /** Configured upstream with its health polling. */
@@ -58,8 +57,7 @@ export function monitorUpstream (
     maxBufferedBytes: cache.maxEntryMb * bytesPerMb,
     inFlight,
     now,
-    acceptsTimestamp: usec => futureTimestampGuard.accepts(usec),
-    ...(options.probeTransportOf && { probeTransport: options.probeTransportOf(config) })
+    acceptsTimestamp: usec => futureTimestampGuard.accepts(usec)
   }, metrics)
   const quarantine = new Quarantine(client, chainVerifier, now)
   const upstream = new Upstream(client, quarantine, now, {
@@ -69,7 +67,7 @@ export function monitorUpstream (
   const publishChange = stateChangesOf(upstream, events.stateChanged)
   const poll = new HeadPoller({
     upstream,
-    fetch: async request => await pool.probe(upstream, request),
+    fetch: async request => await pool.probe(upstream, request, options.sendProbe),
     heads: tracker,
     pollMs,
     now,

@@ -76,7 +76,6 @@ class PrimaryProcess {
   // Workers that start later get these too.
   readonly #cordons = new Set<string>()
   readonly #endedSpaces: string[] = []
-  #configurations = 0
   #folder: PrimaryDiskFolder | undefined
   #isStopping = false
 
@@ -161,11 +160,10 @@ class PrimaryProcess {
 
   async #addGroup (config: Config): Promise<WorkerGroup> {
     const group = new WorkerGroup({
-      name: String(++this.#configurations),
+      name: randomUUID(),
       config,
       sandbox: this.#sandbox,
       workerPool: this.#workerPool,
-      metrics: this.#metrics,
       now,
       redis: await openRedis(config, this.#metrics, now, noCarrier),
       cordoned: () => [...this.#cordons],

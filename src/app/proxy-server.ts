@@ -84,7 +84,7 @@ export async function buildProxyServer (
     host
   )
   const { proxy, upstreamPool, headPollers, upstreamLifecycle, following, spaces } = components
-  const { peers, peerSync, redisBackend, diskBackend } = components
+  const { peers, probes, peerSync, redisBackend, diskBackend } = components
   const { certificate } = components
   const { tracker, invalidator, inFlight } = proxy
   const tiers = [proxy.memory, ...proxy.lowerTiers]
@@ -278,7 +278,7 @@ export async function buildProxyServer (
       case 'demand':
         return following.onDemand(message.demand)
       case 'polled':
-        return host.probes?.onPollResult(message.upstream, message.target, message.result, () => {
+        return probes.onResult(message, () => {
           headPollers.poll(message.upstream).catch(() => {})
         })
     }

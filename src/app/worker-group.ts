@@ -1,28 +1,19 @@
-import { isDeepStrictEqual } from 'node:util'
 import { type Config, type NamedUpstream } from '../config/schema.js'
 import { bytesPerMb } from '../config/units.js'
-import { pollLimitsOf } from '../upstreams/polling-policy.js'
-import { SharedPoller } from '../upstreams/shared-poller.js'
-import { UpstreamClient } from '../upstreams/upstream-client.js'
-import { type Metrics } from '../metrics/metrics.js'
 import { type DiskToPrimary, type FolderState } from '../peers/disk-messages.js'
 import { type PrimaryMethods, type RecordPlace, type SentMessage, type StartMessage } from '../peers/messages.js'
 import { MemoryRecords, type Records } from '../peers/records.js'
 import { type WorkerPool, type WorkerPoolOptions } from '../peers/worker-pool.js'
 import { type WorkerHandle } from '../peers/worker-handle.js'
-import { withFixedAddress } from './monitored-upstream.js'
-import { namedUpstreamsOf } from './upstream-lifecycle.js'
 import { inFlightMbOf } from '../config/in-flight-memory.js'
 import { workerUpstreamLimitsOf } from '../config/worker-upstream-limits.js'
 import { type RedisConnection } from './components.js'
 
 // A worker that still starts applies the change afterwards.
 const replaceTimeoutMs = 60_000
-// Responses to polls are small.
-const maxPollBytes = 65_536
 
 /** Methods that workers of every configuration share. */
-export type SharedMethods = Omit<PrimaryMethods, 'poll' | 'readRecord' | 'replaceRecord' | 'lease'>
+export type SharedMethods = Omit<PrimaryMethods, 'readRecord' | 'replaceRecord' | 'lease' | 'release'>
 
 /** Parts of the primary process that the workers of every configuration share. */
 export interface GroupOptions {
@@ -31,7 +22,6 @@ export interface GroupOptions {
   readonly config: Config
   readonly sandbox: NamedUpstream | undefined
   readonly workerPool: WorkerPool
-  readonly metrics: Metrics
   readonly now: () => number
   /** Connection to Redis of all these workers, which are one peer of the other hosts. */
   readonly redis: RedisConnection | undefined
@@ -46,23 +36,18 @@ export class WorkerGroup implements WorkerPoolOptions {
   readonly count: number
   readonly #name: string
   readonly #options: GroupOptions
-  readonly #poller: SharedPoller
   readonly #records: { readonly host: Records, readonly redis: Records | undefined }
-  readonly #leases = new Map<string, WorkerHandle>()
+  readonly #leases = new Map<string, { readonly worker: WorkerHandle, readonly untilMs: number }>()
   #config: Config
   #connecting: Promise<void> | undefined
-  #polled: ReadonlyArray<{ readonly upstream: NamedUpstream, readonly client: UpstreamClient }> = []
 
   constructor (options: GroupOptions) {
-    const { name, config, redis, workerPool, now } = options
+    const { name, config, redis, workerPool } = options
     this.#name = name
     this.count = config.workers
     this.#config = config
     this.#options = options
     this.#records = { host: new MemoryRecords(), redis: redis?.carrier.redisRecords }
-    this.#poller = new SharedPoller(this.#clientsOf(config), now, (upstream, target, result) => {
-      workerPool.broadcast({ kind: 'polled', configuration: this.#name, upstream, target, result })
-    })
     redis?.carrier.subscribe(message => {
       workerPool.broadcast({ ...message, configuration: this.#name })
     })
@@ -71,7 +56,6 @@ export class WorkerGroup implements WorkerPoolOptions {
   /** Replaces the upstreams of running workers, and of those that start later. */
   replaceUpstreams (config: Config): void {
     this.#config = config
-    this.#poller.replaceClients(this.#clientsOf(config))
     for (const worker of this.#options.workerPool.all) {
       if (worker.hasSpec(this)) {
         worker.calls.call(replaceTimeoutMs, 'replaceUpstreams', workerConfigOf(config)).catch(() => {})
@@ -86,18 +70,19 @@ export class WorkerGroup implements WorkerPoolOptions {
   }
 
   methodsFor (worker: WorkerHandle): PrimaryMethods {
+    const { sharedMethodsFor, now } = this.#options
     return {
-      ...this.#options.sharedMethodsFor(worker),
-      poll: (upstream, target, timeoutMs) => {
-        this.#poller.poll(upstream, target, timeoutMs)
-      },
+      ...sharedMethodsFor(worker),
       readRecord: async (place, name) => await (await this.#recordsOf(place))?.read(name),
       replaceRecord: async (place, name, before, after) =>
         await (await this.#recordsOf(place))?.replace(name, before, after) === true,
-      lease: name => {
-        if (this.#leases.get(name)?.isListening !== true) this.#leases.set(name, worker)
-        return this.#leases.get(name) === worker
-      }
+      lease: (name, ms) => {
+        const lease = this.#leases.get(name)
+        const isTaken = lease?.worker.isListening === true && lease.worker !== worker && now() < lease.untilMs
+        if (!isTaken) this.#leases.set(name, { worker, untilMs: now() + ms })
+        return !isTaken
+      },
+      release: name => this.#leases.get(name)?.worker === worker && this.#leases.delete(name)
     }
   }
 
@@ -111,11 +96,10 @@ export class WorkerGroup implements WorkerPoolOptions {
     onMessage(message, from)
   }
 
-  async close (): Promise<void> {
+  close (): void {
     const { redis } = this.#options
     redis?.carrier.stop()
     redis?.link.stop()
-    await this.#poller.close()
   }
 
   async #recordsOf (place: RecordPlace): Promise<Records | undefined> {
@@ -132,31 +116,14 @@ export class WorkerGroup implements WorkerPoolOptions {
     redis?.carrier.start()
     await redis?.link.start({ onUp: notify(true), onDown: notify(false) })
   }
-
-  // Keeps the client of an unchanged upstream, whose polls in flight count.
-  #clientsOf (config: Config): UpstreamClient[] {
-    const { metrics, now, sandbox } = this.#options
-    this.#polled = namedUpstreamsOf(config, sandbox).map(upstream =>
-      this.#polled.find(one => isDeepStrictEqual(one.upstream, upstream)) ?? {
-        upstream,
-        client: new UpstreamClient({
-          ...withFixedAddress(upstream),
-          ...pollLimitsOf(upstream, config.head.pollMs),
-          maxBufferedBytes: maxPollBytes,
-          now
-        }, metrics)
-      }
-    )
-    return this.#polled.map(({ client }) => client)
-  }
 }
 
 /** Returns the configuration of one worker, with its share of each limit of the process group. */
 export function workerConfigOf (config: Config): Config {
-  const { workers, upstreams, cache, limits, head: { pollMs } } = config
+  const { workers, upstreams, cache, limits } = config
   return {
     ...config,
-    upstreams: upstreams.map(upstream => ({ ...upstream, ...workerUpstreamLimitsOf(upstream, pollMs, workers) })),
+    upstreams: upstreams.map(upstream => ({ ...upstream, ...workerUpstreamLimitsOf(upstream, workers) })),
     limits: {
       ...limits,
       connections: limits.connections && Math.max(1, Math.floor(limits.connections / workers)),

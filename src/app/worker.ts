@@ -14,7 +14,6 @@ import {
   type ToWorker,
   type WorkerMethods
 } from '../peers/messages.js'
-import { ProbesThroughPrimary } from '../upstreams/shared-poller.js'
 import { watchDescriptors } from './descriptors.js'
 import { type Host } from './host.js'
 import { installFaultHandlers } from './process-exit.js'
@@ -24,8 +23,12 @@ import { type ProxyServer, buildProxyServer } from './proxy-server.js'
 import { WorkerDiskFolder } from './worker-disk-folder.js'
 
 const aliveEveryMs = 1000
+// Messages that wait while the primary process hangs.
+const maxUnsent = 10_000
 // Longest wait for what the primary process does at once.
 const callTimeoutMs = 1000
+// A poll waits for its lease.
+const leaseTimeoutMs = 250
 
 /** Runs one worker process; the primary process starts and stops it. */
 export async function runWorker (io: Io): Promise<ExitCode> {
@@ -33,8 +36,14 @@ export async function runWorker (io: Io): Promise<ExitCode> {
   if (worker === undefined) throw new UsageError('unknown command worker')
   // Terminals and supervisors signal the whole process group, so a worker waits for the primary's `stop`.
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) io.onSignal(signal, () => {})
+  let unsent = 0
   const send = (message: ToPrimary): void => {
-    if (worker.isConnected()) worker.send(message, undefined, () => {})
+    // A call that is dropped times out (law 10: nothing grows without bound).
+    if (!worker.isConnected() || unsent >= maxUnsent) return
+    unsent++
+    worker.send(message, undefined, () => {
+      unsent--
+    })
   }
   const link = new PrimaryLink(send)
   const timer = setInterval(() => {
@@ -78,7 +87,6 @@ class PrimaryLink {
   readonly #send: (message: ToPrimary) => void
   readonly #primary: IpcCalls<PrimaryMethods>
   readonly #carrier: IpcCarrier
-  readonly #probes: ProbesThroughPrimary
   readonly #start = new Deferred<StartMessage>()
   readonly #stop = new Deferred<ShutdownDeadlines | undefined>()
   readonly #built = new Deferred<{ readonly server: ProxyServer, readonly metrics: Metrics }>()
@@ -90,9 +98,6 @@ class PrimaryLink {
     this.#send = send
     this.#primary = new IpcCalls(send, this.#methods, text => this.#server?.mask(text) ?? text)
     this.#carrier = new IpcCarrier(send, this.#primary)
-    this.#probes = new ProbesThroughPrimary((upstream, target, timeoutMs) => {
-      this.#primary.call(callTimeoutMs, 'poll', upstream, target, timeoutMs).catch(() => {})
-    })
   }
 
   /** Resolves with the start message. */
@@ -131,10 +136,11 @@ class PrimaryLink {
       configuration,
       cordoned,
       carrier: this.#carrier,
-      probes: this.#probes,
       folder: this.#folder,
       buckets: new IpcBuckets(primary, new LocalBuckets(() => performance.now())),
-      lease: async name => await primary.call(callTimeoutMs, 'lease', name),
+      // Each worker works for itself while the primary process hangs.
+      lease: async (name, ms) => await primary.call(leaseTimeoutMs, 'lease', name, ms).catch(() => true),
+      release: async name => await primary.call(leaseTimeoutMs, 'release', name),
       purgeOthers: body => {
         primary.call(callTimeoutMs, 'purge', body).catch(() => {})
       }

@@ -271,7 +271,7 @@ export const configSchema = z.strictObject({
   }).prefault({}),
   downstream: z.strictObject({ cacheControl: z.enum(['revalidate', 'immutable', 'off']).default('revalidate') })
     .prefault({})
-}).superRefine(({ listen, admin, workers, upstreams, head, follow, latest, trustProxy }, context) => {
+}).superRefine(({ listen, admin, workers, upstreams, follow, latest, trustProxy }, context) => {
   if (follow.mode === 'on' && latest.stateMs > 0) {
     const message = 'expected off or observe together with latest.stateMs: a read cannot have two ages'
     reject(context, ['follow', 'mode'], message)
@@ -285,7 +285,7 @@ export const configSchema = z.strictObject({
   if (listen === admin.listen && hostAndPort(listen).port !== 0) {
     reject(context, ['admin', 'listen'], 'expected another address than listen')
   }
-  const few = upstreams.findIndex(upstream => !leavesEachWorkerASlot(workers, upstream, head.pollMs))
+  const few = upstreams.findIndex(upstream => !leavesEachWorkerASlot(workers, upstream))
   if (few !== -1) {
     const limits = `upstreams.${few}.maxConcurrent and requestsPerSecond`
     reject(context, ['workers'], `expected fewer workers: each needs a share of ${limits}`)

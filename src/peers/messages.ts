@@ -2,7 +2,7 @@ import { type ResponsePosition } from '../api/position.js'
 import { type ClientRateLimit } from '../clients/token-buckets.js'
 import { type Config, type NamedUpstream } from '../config/schema.js'
 import { type FollowEvent, type TailDemand } from '../follow/follower.js'
-import { type PollResult } from '../upstreams/shared-poller.js'
+import { type ProbeResult } from '../upstreams/shared-probes.js'
 import { type DiskToPrimary, type DiskToWorker, type FolderState } from './disk-messages.js'
 import { type CallMessage } from './ipc-calls.js'
 
@@ -16,8 +16,8 @@ export type PeerMessage =
   | { readonly kind: 'tail', readonly event: FollowEvent }
   /** Requests the tail from its reader. */
   | { readonly kind: 'demand', readonly demand: TailDemand }
-  /** Brings the result of a poll that the primary process sent for all workers. */
-  | { readonly kind: 'polled', readonly upstream: string, readonly target: string, readonly result: PollResult }
+  /** Brings the result of a poll, which serves all workers. */
+  | { readonly kind: 'polled' } & ProbeResult
 
 /** Subject of a message: a peer drops what is of another configuration, release or space. */
 export interface PeerScope {
@@ -69,13 +69,14 @@ export type ToPrimary =
 
 /** Methods of the primary process that a worker calls. */
 export interface PrimaryMethods {
-  poll(upstream: string, target: string, timeoutMs: number): void
   take(clientId: string, allowance: ClientRateLimit): number
   refund(clientId: string, allowance: ClientRateLimit): void
   readRecord(place: RecordPlace, name: string): Promise<string | undefined>
   replaceRecord(place: RecordPlace, name: string, before: string | undefined, after: string): Promise<boolean>
-  /** Returns true if the worker may do for all what the lease names, until it ends. */
-  lease(name: string): boolean
+  /** Returns true if the worker may do for all what the lease names, until it ends or the time is over. */
+  lease(name: string, ms: number): boolean
+  /** Ends a lease; returns true if no other worker has taken it meanwhile. */
+  release(name: string): boolean
   /** Purges in the other workers what this one has found to be wrong. */
   purge(body: Uint8Array): Promise<void>
   /** Takes the last counts of a worker that stops. */

@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto'
 import { type RedisTier } from '../cache/redis-tier.js'
 import { type Space } from '../chain/space.js'
 import { type SpacePlace } from '../chain/space-places.js'
@@ -28,6 +27,10 @@ export interface PeerSyncOptions {
   readonly tracker: Tracker
   readonly peers: Pick<Peers, 'publish'>
   readonly redis: RedisParts | undefined
+  /** Names the processes of this host, which are one peer of other hosts. */
+  readonly host: string
+  /** Resolves with true if this process may do for its host what the lease names. */
+  readonly lease: (name: string, ms: number) => Promise<boolean>
   readonly now: () => number
 }
 
@@ -41,12 +44,10 @@ const heartbeatEveryMs = 2000
 /** Keeps peers together: reads what they share twice a second and when notified, and publishes what is missing. */
 export class PeerSync {
   readonly #options: PeerSyncOptions
-  readonly #id: string = randomUUID()
   readonly #heartbeats = new Map<string, Heartbeat & { readonly atMs: number }>()
   #timer: NodeJS.Timeout | undefined
   #syncing: Promise<void> | undefined
   #isSyncRequested = false
-  #beat = 0
   #notified: { readonly space: Space, readonly places: number } | undefined
   #heartbeatAtMs = -Infinity
   #remembered: { readonly space: Space, readonly atMs: number } | undefined
@@ -108,7 +109,7 @@ export class PeerSync {
       this.#updateLivePeers(peers, redis)
       // Reads come before writes, because a full Redis or a read-only one rejects writes.
       await purges.sync(space)
-      if (this.#options.spaces.isIn(place)) await this.#publish(space, redis, peers.some(({ id }) => id === this.#id))
+      if (this.#options.spaces.isIn(place)) await this.#publish(space, redis, peers)
       if (purges.hasPending) await purges.deliver()
     } finally {
       // Also runs after a rejected write: queued entries must be written, or counted as failed.
@@ -116,23 +117,28 @@ export class PeerSync {
     }
   }
 
-  /** Publishes a sign of life, and removes peers that are gone. */
-  async #publish (space: Space, { records, place, releases }: RedisParts, isListed: boolean): Promise<void> {
-    const { now } = this.#options
-    if (!isListed || now() - this.#heartbeatAtMs >= heartbeatEveryMs) {
+  /** Publishes a sign of life of this host, removes hosts that are gone, and remembers the space. */
+  async #publish (space: Space, redis: RedisParts, listed: readonly Heartbeat[]): Promise<void> {
+    const { host, lease, now } = this.#options
+    const { records, place, releases } = redis
+    const isHeartbeatDue = listed.every(({ id }) => id !== host) || now() - this.#heartbeatAtMs >= heartbeatEveryMs
+    // With all peers gone, it shows which chain an upstream had.
+    const isRecordDue = this.#remembered?.space !== space || now() - this.#remembered.atMs >= rememberEveryMs
+    if (!(isHeartbeatDue || isRecordDue) || !await lease('heartbeat', goneAfterMs)) return
+    if (isHeartbeatDue) {
       this.#heartbeatAtMs = now()
-      const removed = new Set([this.#id])
-      for (const [id, { atMs }] of this.#heartbeats) if (now() - atMs > goneAfterMs) removed.add(id)
-      const own: Heartbeat = { id: this.#id, beat: ++this.#beat, releases: releases.own }
+      const gone = [...this.#heartbeats.values()].filter(({ atMs }) => now() - atMs > goneAfterMs).map(({ id }) => id)
+      const own: Heartbeat = { id: host, beat: 1 + (this.#heartbeats.get(host)?.beat ?? 0), releases: releases.own }
       await changeRecord(
         records,
         heartbeatsNameOf(space),
-        text => encodeWithChecksum([own, ...parseHeartbeats(text).filter(({ id }) => !removed.has(id))])
+        text =>
+          encodeWithChecksum([own, ...parseHeartbeats(text).filter(({ id }) => id !== host && !gone.includes(id))])
       )
-      for (const id of removed) this.#heartbeats.delete(id)
+      for (const id of gone) this.#heartbeats.delete(id)
+      this.#heartbeats.set(host, { ...own, atMs: now() })
     }
-    // With all peers gone, it shows which chain an upstream had.
-    if (this.#remembered?.space === space && now() - this.#remembered.atMs < rememberEveryMs) return
+    if (!isRecordDue) return
     this.#remembered = { space, atMs: now() }
     await place.remember(space)
   }
@@ -141,13 +147,12 @@ export class PeerSync {
    * Collects the releases of live peers. A peer lives while its beat rises, so neither clocks nor a lost record matter.
    */
   #updateLivePeers (peers: readonly Heartbeat[], { releases }: RedisParts): void {
-    const nowMs = this.#options.now()
+    const { host, now } = this.#options
+    const nowMs = now()
     for (const peer of peers) {
-      if (peer.id !== this.#id && this.#heartbeats.get(peer.id)?.beat !== peer.beat) {
-        this.#heartbeats.set(peer.id, { ...peer, atMs: nowMs })
-      }
+      if (this.#heartbeats.get(peer.id)?.beat !== peer.beat) this.#heartbeats.set(peer.id, { ...peer, atMs: nowMs })
     }
-    const live = [...this.#heartbeats.values()].filter(({ atMs }) => nowMs - atMs <= goneAfterMs)
+    const live = [...this.#heartbeats.values()].filter(({ id, atMs }) => id !== host && nowMs - atMs <= goneAfterMs)
     releases.replacePeerReleases(live.flatMap(peer => peer.releases))
   }
 }

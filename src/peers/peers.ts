@@ -66,6 +66,6 @@ export class Peers {
 function isForeign ({ kind, configuration, release, space }: SentMessage, own: PeerScope): boolean {
   return (configuration !== undefined && configuration !== own.configuration) ||
     (release !== undefined && release !== own.release) ||
-    // Any change of spaces is news to a process in another space.
-    (kind !== 'changed' && space !== undefined && space !== own.space)
+    // Changes of spaces and responses of upstreams are news to a process in another space.
+    (kind !== 'changed' && kind !== 'polled' && space !== undefined && space !== own.space)
 }

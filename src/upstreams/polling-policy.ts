@@ -7,29 +7,17 @@ export interface PolledUpstream {
   readonly stampAgeMs: number
 }
 
-/** Limits for requests to one upstream. */
-export interface UpstreamLimits {
-  readonly maxConcurrent: number
-  readonly requestsPerSecond: number | null
-}
-
 // An upstream that recovers must be used again within two seconds, whatever `pollMs` is.
 const maxIntervalMs = 1000
 // Refreshes the release at least this often, whatever the traffic (law 8: rendering can change, history cannot).
 const readReleaseEveryMs = 15_000
 // A poll that hangs must not delay the next one, so several may be in flight.
 const maxInFlight = 8
-const hangsAfterMs = 0.9 * maxIntervalMs
+/** Another poll is sent beside one that is in flight for this long. */
+export const hangsAfterMs = 0.9 * maxIntervalMs
 // Caps a poll at 7 s: with a poll a second, at most eight hang at once. The first poll gets the full timeout.
 const maxPollMs = 7000
-// A poll needs one request, at times two.
-const requestsPerPoll = 2
-// Polls use at most a sixteenth of an upstream's connections and half of its requests per second.
-const connectionShare = 1 / 16
-const rateShare = 1 / 2
 
-/** Age up to which the result of another worker's poll serves this one too. */
-export const freshResultMs = 50
 /** Interval of polls while a request waits for a version: regular polls are too rare for a wait of half a second. */
 export const waiterPollEveryMs = 100
 /** Limits polls of quarantined upstreams, which reads cause, to one round per interval. */
@@ -63,14 +51,4 @@ export function mayPollBesideHanging (inFlight: number, sinceSentMs: number): bo
 /** Timeout of a poll, from the timeout of the upstream's requests. */
 export function pollTimeoutMs (timeoutMs: number, isFirst = false): number {
   return isFirst ? timeoutMs : Math.min(timeoutMs, maxPollMs)
-}
-
-/** Returns the share of an upstream's limits for the process that polls it for all workers. */
-export function pollLimitsOf ({ maxConcurrent, requestsPerSecond }: UpstreamLimits, pollMs: number): UpstreamLimits {
-  const pollsPerSecond = Math.ceil(requestsPerPoll * 1000 / pollIntervalMs(pollMs))
-  return {
-    maxConcurrent: Math.max(1, Math.min(maxInFlight, Math.floor(maxConcurrent * connectionShare))),
-    requestsPerSecond: requestsPerSecond &&
-      Math.max(1, Math.min(Math.floor(requestsPerSecond * rateShare), pollsPerSecond))
-  }
 }

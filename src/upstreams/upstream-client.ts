@@ -1,11 +1,11 @@
 import { type ResponseHeaders, readPosition, type ResponsePosition } from '../api/position.js'
 import { type UpstreamResponse } from '../api/upstream-response.js'
 import { onTimeout } from '../with-timeout.js'
-import { UpstreamLimiter, NoSlotError, type RequestSlot } from './upstream-limiter.js'
+import { UpstreamLimiter, NoSlotError } from './upstream-limiter.js'
 import { ConnectionPool, type UpstreamConnectionOptions } from './connection-pool.js'
 import { UpstreamFailure, isInconclusive } from './upstream-failure.js'
 import { type UpstreamRequest, type CancelSignal } from './upstream-request.js'
-import { type ResponseReceiver } from './response-receiver.js'
+import { type ReceivedResponse } from './response-receiver.js'
 
 /** Settings of one upstream. */
 export interface UpstreamClientOptions extends UpstreamConnectionOptions {
@@ -17,18 +17,6 @@ export interface UpstreamClientOptions extends UpstreamConnectionOptions {
   readonly requestsPerSecond?: number | null
   /** False for a timestamp that no chain can have reached; its position is not believed. */
   readonly acceptsTimestamp?: (timestampUsec: bigint) => boolean
-  /** Sends probes through another process, which counts them; absent: this process probes. */
-  readonly probeTransport?: Transport
-}
-
-/** Sends one request and receives its response. */
-export interface Transport {
-  send(
-    request: UpstreamRequest,
-    maxBytes: number,
-    slot: RequestSlot | undefined,
-    onDone: () => void
-  ): Pick<ResponseReceiver, 'received' | 'cancel'>
 }
 
 /** Counts finished upstream requests for metrics; `status` is a status code or a failure reason. */
@@ -44,7 +32,6 @@ export class UpstreamClient {
   readonly url: string
   readonly timeoutMs: number
   readonly limiter: UpstreamLimiter
-  readonly probeTransport: Transport | undefined
   /** Release from the last response to `GET /v1`. */
   release: string | undefined
   readonly #options: UpstreamClientOptions
@@ -58,7 +45,6 @@ export class UpstreamClient {
     this.name = name
     this.url = url
     this.timeoutMs = timeoutMs
-    this.probeTransport = options.probeTransport
     this.#options = options
     this.#metrics = metrics
     this.#connectionPool = new ConnectionPool(options)
@@ -79,22 +65,20 @@ export class UpstreamClient {
   async fetch (
     request: UpstreamRequest,
     timeoutMs = this.timeoutMs,
-    signal?: CancelSignal,
-    transport: Transport = this.#connectionPool
+    signal?: CancelSignal
   ): Promise<UpstreamResponse> {
-    const { now, maxBufferedBytes, ignoreCacheControl, onConnectionLost } = this.#options
+    const { now, maxBufferedBytes, onConnectionLost } = this.#options
     const { client, isProbe = false } = request
-    const isLimited = transport === this.#connectionPool
     const startedMs = now()
     const record = (status: string): void => {
-      if (isLimited) this.#metrics.fetched(this.name, request.endpoint, status, (now() - startedMs) / 1000)
+      this.#metrics.fetched(this.name, request.endpoint, status, (now() - startedMs) / 1000)
     }
     let leftMs = timeoutMs
     let clearTimer: (() => void) | undefined
     try {
       if (isAborted(signal)) throw signal?.reason
-      let slot = isLimited ? this.limiter.tryAcquire(isProbe, client?.id) : undefined
-      if (slot === undefined && isLimited) {
+      let slot = this.limiter.tryAcquire(isProbe, client?.id)
+      if (slot === undefined) {
         slot = await this.limiter.acquire({ clientId: client?.id, isProbe, timeoutMs, signal })
         leftMs -= now() - startedMs
       }
@@ -104,7 +88,7 @@ export class UpstreamClient {
         if (signal !== undefined) receiver.cancel(signal.reason)
       }
       // A streamed body may take as long as its reader; it keeps the slot until its end.
-      const receiver = transport.send(
+      const receiver = this.#connectionPool.send(
         request,
         request.isStreamed === true ? 0 : maxBufferedBytes,
         slot,
@@ -118,38 +102,51 @@ export class UpstreamClient {
       signal?.addEventListener('abort', onCancel, { once: true })
       // The signal may have come while the request waited for its slot.
       if (isAborted(signal)) onCancel()
-      const { status, headers, body, rest, isOverBudget } = await receiver.received
-      // Rejects transfer codings other than chunked: their bytes are not the body (RFC 9112, section 7).
-      if (isTransferCoded(headers)) {
-        rest?.destroy()
-        throw new UpstreamFailure(this.name, 'invalid_response', undefined)
-      }
-      const stamped = this.#positionIn(headers)
-      this.#lastFetchSucceeded = stamped !== undefined || status < 500
-      this.#respondedAtMs = now()
-      record(String(status))
-      return {
-        status,
-        headers,
-        body,
-        rest,
-        isOverBudget,
-        isFramed: isFramed(headers),
-        stamped,
-        release,
-        ignoresCacheControl: ignoreCacheControl
-      }
+      const response = this.responseOf(await receiver.received, release)
+      record(String(response.status))
+      return response
     } catch (error) {
       const failure = this.#failureOf(error, leftMs, timeoutMs)
       // Ignores a time-out that began before another response came, a cancelled request, and a request never sent: none
       // proves a fault.
       const isOld = failure.reason === 'timeout' && startedMs < this.#respondedAtMs
-      if (!isAborted(signal) && !isOld && !isInconclusive(failure)) this.#lastFetchSucceeded = false
+      if (!isAborted(signal) && !isOld) this.recordFailure(failure)
       record(failure.reason)
       throw failure
     } finally {
       clearTimer?.()
     }
+  }
+
+  /** Reads the position of what this process or another one received; rejects a body of an unknown coding. */
+  responseOf (
+    { status, headers, body, rest, isOverBudget }: ReceivedResponse,
+    release: string | undefined
+  ): UpstreamResponse {
+    // Rejects transfer codings other than chunked: their bytes are not the body (RFC 9112, section 7).
+    if (isTransferCoded(headers)) {
+      rest?.destroy()
+      throw new UpstreamFailure(this.name, 'invalid_response', undefined)
+    }
+    const stamped = this.#positionIn(headers)
+    this.#lastFetchSucceeded = stamped !== undefined || status < 500
+    this.#respondedAtMs = this.#options.now()
+    return {
+      status,
+      headers,
+      body,
+      rest,
+      isOverBudget,
+      isFramed: isFramed(headers),
+      stamped,
+      release,
+      ignoresCacheControl: this.#options.ignoreCacheControl
+    }
+  }
+
+  /** Records that this process or another one got no response. */
+  recordFailure (failure: UpstreamFailure): void {
+    if (!isInconclusive(failure)) this.#lastFetchSucceeded = false
   }
 
   /** Resolves when requests in flight have ended and the connections are closed. */

@@ -11,7 +11,7 @@ import {
   rankUpstreams,
   type UpstreamRequirements
 } from './ranking.js'
-import { type Attempt, type Upstream } from './upstream.js'
+import { type Attempt, type SendProbe, type Upstream } from './upstream.js'
 import { type Flaw, type InspectResponse, isLocalFailure, UpstreamFailure } from './upstream-failure.js'
 import { type CancelSignal, newAttemptBudget, type UpstreamRequest } from './upstream-request.js'
 
@@ -129,9 +129,9 @@ export class UpstreamPool {
   }
 
   /** Probes one upstream, quarantined or not; the result updates its health. */
-  async probe (upstream: Upstream, request: UpstreamRequest): Promise<UpstreamResponse> {
+  async probe (upstream: Upstream, request: UpstreamRequest, send?: SendProbe): Promise<UpstreamResponse> {
     try {
-      return await upstream.probe(request)
+      return await upstream.probe(request, send)
     } finally {
       this.#publishOldest()
     }

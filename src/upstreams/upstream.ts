@@ -72,6 +72,15 @@ export const upstreamStates = ['unknown', 'up', 'backing_off', 'down', 'quaranti
 /** One state of the closed list. */
 export type UpstreamState = typeof upstreamStates[number]
 
+/** Sends a probe, from this process or another one. */
+export type SendProbe = (
+  client: UpstreamClient,
+  request: UpstreamRequest,
+  timeoutMs: number
+) => Promise<UpstreamResponse>
+
+const sendDirectly: SendProbe = async (client, request, timeoutMs) => await client.fetch(request, timeoutMs)
+
 /** Versions that an upstream has, first and last. */
 export interface VersionWindow {
   readonly oldest: bigint
@@ -241,11 +250,10 @@ export class Upstream {
   }
 
   /** Probes its own state; success with an open circuit also retries the last read sent before it opened. */
-  async probe (request: UpstreamRequest): Promise<UpstreamResponse> {
+  async probe (request: UpstreamRequest, send: SendProbe = sendDirectly): Promise<UpstreamResponse> {
     const timeoutMs = pollTimeoutMs(this.client.timeoutMs, !this.#hasProbed)
     this.#hasProbed = true
-    const fetch = async (leftMs: number): Promise<UpstreamResponse> =>
-      await this.client.fetch(request, leftMs, undefined, this.client.probeTransport)
+    const fetch = async (leftMs: number): Promise<UpstreamResponse> => await send(this.client, request, leftMs)
     const { response } = await this.#record(this.#use(fetch, timeoutMs, 'probe'), undefined)
     if (this.health.isCircuitOpen) this.#retryLastRead().catch(() => {})
     return response

@@ -6,7 +6,7 @@ import { followSeriesOf } from '../support/tail.js'
 import { SeededRandom } from '../support/model/seeded-random.js'
 import { type TestRequest, sendRequest } from '../support/client.js'
 import { until } from '../support/until.js'
-import { type ConfigChange, type TestVarve, varveAt } from '../support/varve.js'
+import { type ConfigChange, pidsOf, type TestVarve, varveAt } from '../support/varve.js'
 
 const seed = Number(process.env['SEED'] ?? NaN) || Date.now() % 1_000_000_000
 const readsWanted = 250 * Number(process.env['RUNS_FACTOR'] ?? 1)
@@ -178,6 +178,11 @@ t.test('another worker reads the tail once the one that did is gone', { timeout:
   for (const { pid } of workers) {
     process.kill(pid, 'SIGKILL')
     await hitsMore('latest reads are hits again')
+    // The address of port 0 is lost with the last worker that listens.
+    await until(async () => {
+      const pids = await pidsOf(varve)
+      return pids.length === 2 && !pids.includes(pid)
+    }, 'another worker has replaced it')
   }
   t.equal(await varve.metric('varve_workers_lost_total'), 2)
 })

@@ -1,6 +1,10 @@
+import { writeFileSync } from 'node:fs'
+import { Agent } from 'node:http'
+import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { sendRequest } from '../support/client.js'
-import { anySpace, startSandboxNode, untilInRedis } from '../support/replicas.js'
+import { startProgram } from '../support/program.js'
+import { anySpace, heartbeatsIn, startSandboxNode, untilInRedis } from '../support/replicas.js'
 import { startRedis } from '../support/redis-server.js'
 import { scrape } from '../support/scrape.js'
 import { startCountingUpstream } from '../support/stub-upstream.js'
@@ -28,14 +32,14 @@ async function startHost (t: Test, upstream: { url: string }, change: object = {
 const at = (url: string): object => ({ cache: { redis: { url, timeoutMs: 500 } } })
 
 /** Returns the spaces that the workers of all hosts use. */
-async function spacesOf (varves: readonly TestVarve[]): Promise<string[]> {
+async function spacesOf (varves: ReadonlyArray<Pick<TestVarve, 'adminUrl'>>): Promise<string[]> {
   const series = await Promise.all(
     varves.map(async ({ adminUrl }) => (await scrape(adminUrl)).get('varve_chain_info')?.series ?? [])
   )
   return [...new Set(series.flat().map(({ labels }) => String(labels['space'])))]
 }
 
-async function untilOneSpace (varves: readonly TestVarve[], before?: string): Promise<string> {
+async function untilOneSpace (varves: ReadonlyArray<Pick<TestVarve, 'adminUrl'>>, before?: string): Promise<string> {
   await until(async () => {
     const spaces = await spacesOf(varves)
     return spaces.length === 1 && spaces[0] !== before
@@ -43,7 +47,7 @@ async function untilOneSpace (varves: readonly TestVarve[], before?: string): Pr
   return (await spacesOf(varves)).join()
 }
 
-async function purge ({ adminUrl }: TestVarve, what: object): Promise<number> {
+async function purge ({ adminUrl }: Pick<TestVarve, 'adminUrl'>, what: object): Promise<number> {
   const headers = { authorization: `Bearer ${token}` }
   return (await sendRequest(adminUrl, '/purge', { method: 'POST', headers, body: JSON.stringify(what) })).status
 }
@@ -110,6 +114,7 @@ t.test('the workers of two hosts are peers: purges of a read and of everything r
   const [redis, upstream] = [await startRedis(t), await startCountingUpstream(t)]
   const [here, there] = [await startHost(t, upstream, at(redis.url)), await startHost(t, upstream, at(redis.url))]
   const space = await untilOneSpace([here, there])
+  await until(async () => (await heartbeatsIn(redis)).length === 2, 'each host has one heartbeat')
   const old = (await here.get(modules(1))).body
   await untilInRedis(redis, `varve:1:${space} json *`)
   for (const varve of [here, there]) t.same([...new Set(await bodiesOf(varve, modules(1)))], [old])
@@ -118,4 +123,49 @@ t.test('the workers of two hosts are peers: purges of a read and of everything r
   t.notOk((await bodiesOf(here, modules(1))).includes(old))
   t.equal(await purge(there, { all: true }), 200)
   await untilOneSpace([here, there], space)
+  t.equal((await heartbeatsIn(redis)).length, 2)
+})
+
+t.test('while the primary process is stopped its workers serve, and a purge waits until it holds', async t => {
+  const [redis, upstream] = [await startRedis(t), await startCountingUpstream(t)]
+  const file = join(t.testdir(), 'v.yaml')
+  writeFileSync(
+    file,
+    JSON.stringify({
+      upstreams: [{ url: upstream.url }],
+      ...at(redis.url),
+      workers,
+      limits: { client: { requestsPerSecond: 1000 } },
+      admin: { token }
+    })
+  )
+  const varve = await startProgram(t, ['--config', file])
+  const space = await untilOneSpace([varve])
+  // Nothing accepts a new connection while the primary process is stopped.
+  const agents = Array.from({ length: 2 * workers }, () => new Agent({ keepAlive: true, maxSockets: 1 }))
+  t.teardown(() => {
+    for (const agent of agents) agent.destroy()
+  })
+  const readAll = async (target: string): Promise<string[]> =>
+    await Promise.all(agents.map(async agent => {
+      const { status, body } = await sendRequest(varve.url, target, { agent })
+      return `${status} ${body}`
+    }))
+  const old = new Set(await readAll(modules(1)))
+  t.ok([...old].every(response => response.startsWith('200 ')))
+  const pids = await varve.pids(workers)
+  varve.child.kill('SIGSTOP')
+  let isPurged = false
+  const purged = purge(varve, { url: modules(1) }).finally(() => {
+    isPurged = true
+  })
+  t.ok((await readAll(modules(1))).every(response => old.has(response)), 'hits')
+  t.ok((await readAll(modules(2))).every(response => response.startsWith('200 ')), 'misses')
+  t.notOk(isPurged, 'nothing says that the entry is purged')
+  varve.child.kill('SIGCONT')
+  t.ok([200, 202].includes(await purged))
+  t.same((await readAll(modules(1))).filter(response => old.has(response)), [], 'no worker serves it again')
+  t.equal(await purge(varve, { all: true }), 200)
+  t.not(await untilOneSpace([varve], space), space)
+  t.same(await varve.pids(workers), pids, 'no worker was lost')
 })

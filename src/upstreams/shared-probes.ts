@@ -1,0 +1,125 @@
+import { type ResponseHeaders } from '../api/position.js'
+import { indexTarget } from '../api/request-targets.js'
+import { type UpstreamResponse } from '../api/upstream-response.js'
+import { withTimeout } from '../with-timeout.js'
+import { hangsAfterMs } from './polling-policy.js'
+import { type UpstreamClient } from './upstream-client.js'
+import { type FailureReason, UpstreamFailure } from './upstream-failure.js'
+import { type UpstreamRequest } from './upstream-request.js'
+
+/** Result of a probe, which serves every process. */
+export interface ProbeResult {
+  readonly upstream: string
+  readonly target: string
+  readonly result:
+    | { readonly status: number, readonly headers: ResponseHeaders, readonly body: Uint8Array }
+    | { readonly failure: FailureReason }
+}
+
+/** Leases and messages that the processes of a host share. */
+export interface SharedProbesOptions {
+  /** Resolves with true if this process may send the probe of this name, until it is released or the time is over. */
+  readonly lease: (name: string, ms: number) => Promise<boolean>
+  /** Resolves with true if no other process has taken the lease meanwhile. */
+  readonly release: (name: string) => Promise<boolean>
+  readonly publish: (result: ProbeResult) => void
+}
+
+interface Waiter {
+  readonly client: UpstreamClient
+  readonly target: string
+  readonly take: (result: ProbeResult['result']) => void
+}
+
+/** Probes each upstream once for all processes of a host: the first one that asks sends, and the others wait. */
+export class SharedProbes {
+  readonly #options: SharedProbesOptions
+  // Bounded by the number of polls in flight (law 10: nothing grows without bound).
+  readonly #waiters = new Set<Waiter>()
+  readonly #newest = new Map<string, object>()
+  #received: ProbeResult | undefined
+
+  constructor (options: SharedProbesOptions) {
+    this.#options = options
+  }
+
+  /** Sends a probe, or waits for the result of the process that does; rejects with UpstreamFailure. */
+  async fetch (client: UpstreamClient, request: UpstreamRequest, timeoutMs: number): Promise<UpstreamResponse> {
+    const { target } = request
+    if (this.#received?.upstream === client.name && this.#received.target === target) {
+      return responseOf(client, this.#received.result)
+    }
+    let take: Waiter['take'] = () => {}
+    const taken = new Promise<ProbeResult['result']>(resolve => {
+      take = resolve
+    })
+    const waiter = { client, target, take }
+    // Waits before it asks, so that no result passes in between.
+    this.#waiters.add(waiter)
+    try {
+      const isSender = await this.#options.lease(leaseOf(client, target), hangsAfterMs)
+      if (isSender) return await this.#send(client, request, timeoutMs)
+      return responseOf(client, await withTimeout(timeoutMs, taken) ?? { failure: 'timeout' })
+    } finally {
+      this.#waiters.delete(waiter)
+    }
+  }
+
+  /** Takes the result of another process. If no probe waits, `pollAgain` sends one, which gets it at once. */
+  onResult (received: ProbeResult, pollAgain: () => void): void {
+    const { target } = received
+    if (this.#settle(received) || target !== indexTarget) return
+    this.#received = received
+    pollAgain()
+    this.#received = undefined
+  }
+
+  async #send (client: UpstreamClient, request: UpstreamRequest, timeoutMs: number): Promise<UpstreamResponse> {
+    const { target } = request
+    const lease = leaseOf(client, target)
+    const probe = {}
+    this.#newest.set(lease, probe)
+    const publish = (result: ProbeResult['result']): void => {
+      const sent = { upstream: client.name, target, result }
+      this.#settle(sent)
+      this.#options.publish(sent)
+    }
+    try {
+      const response = await client.fetch(request, timeoutMs)
+      const { status, headers, body } = response
+      publish({ status, headers, body })
+      this.#options.release(lease).catch(() => {})
+      return response
+    } catch (error) {
+      const isNewest = this.#newest.get(lease) === probe
+      const failure = error instanceof UpstreamFailure ? error.reason : 'unreachable'
+      // A failure says nothing once a later probe was sent.
+      this.#options.release(lease).then(isLast => {
+        if (isNewest && isLast) publish({ failure })
+      }, () => {})
+      throw error
+    } finally {
+      if (this.#newest.get(lease) === probe) this.#newest.delete(lease)
+    }
+  }
+
+  /** Gives a result to all that wait for it; returns false if nothing does. */
+  #settle ({ upstream, target, result }: ProbeResult): boolean {
+    const waiters = [...this.#waiters].filter(waiter => waiter.client.name === upstream && waiter.target === target)
+    for (const { take } of waiters) take(result)
+    return waiters.length > 0
+  }
+}
+
+function leaseOf ({ name }: UpstreamClient, target: string): string {
+  return `probe ${name} ${target}`
+}
+
+function responseOf (client: UpstreamClient, result: ProbeResult['result']): UpstreamResponse {
+  if (!('failure' in result)) {
+    return client.responseOf({ ...result, body: Buffer.from(result.body), rest: undefined }, client.release)
+  }
+  const failure = new UpstreamFailure(client.name, result.failure, undefined)
+  client.recordFailure(failure)
+  throw failure
+}
