@@ -263,7 +263,7 @@ export async function buildProxyServer (
   function onMessage (message: PeerMessage): void {
     switch (message.kind) {
       case 'changed':
-        if (message.isRedisUp === false) return redisBackend?.suspend()
+        if (message.isRedisUp === false) return redisBackend?.onLost()
         // Each process verifies its own upstreams before it resets its chain (law 7: chains never mix).
         if (message.resetFrom !== undefined && message.resetFrom === tracker.space?.name) {
           headPollers.reverifyAll().catch(() => {})

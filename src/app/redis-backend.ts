@@ -49,8 +49,8 @@ export interface RedisBackend extends SharedTier {
   warnings(): readonly string[]
   /** Connects; resolves when it is known if Redis is up. `onUp` runs whenever it is. */
   start(onUp: () => Promise<void>): Promise<void>
-  /** Stops the use of Redis until its records are read again. */
-  suspend(): void
+  /** Stops the use of Redis until its records are read again, because another process has lost it. */
+  onLost(): void
   /** Disconnects, after the tier has been closed. */
   stop(): void
 }
@@ -91,17 +91,18 @@ export function redisBackendOf (options: RedisBackendOptions): RedisBackend {
       return ['Redis tier not read: purges are not delivered yet']
     }
     if (tracker.space === undefined || isIn) return []
+    if (spaces.isSuspended(place)) return ['Redis tier not read: what processes share cannot be read there']
     return place.error === undefined
       ? ['Redis tier not read: no upstream has proven yet that its entries are of this chain']
       : [`Redis tier not read: it rejects the state of the chain: ${place.error}`]
   }
-  const suspend = (): void => {
-    spaces.suspend(place)
-  }
   return {
     tier,
     link,
-    suspend,
+    onLost: () => {
+      spaces.suspend(place)
+      link.check().catch(() => {})
+    },
     shared: { records, place, tier, purges, releases },
     buckets,
     warnings: () =>
@@ -121,7 +122,7 @@ export function redisBackendOf (options: RedisBackendOptions): RedisBackend {
           Promise.all([settingsCheck.check(), onUp()]).catch(() => {})
         },
         onDown: reason => {
-          suspend()
+          spaces.suspend(place)
           log.warn({ reason }, downMessages[link.fault])
         }
       })

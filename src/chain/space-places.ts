@@ -1,5 +1,6 @@
 import { Anchors } from './anchors.js'
-import { type SpaceRecord } from './space.js'
+import { type Space, type SpaceRecord } from './space.js'
+import { withTimeout } from '../with-timeout.js'
 
 /**
  * Place that processes share: Redis, or the folder of the disk tier. It has the newest few spaces of each chain id in
@@ -17,7 +18,91 @@ export interface SpacePlace {
 }
 
 // Older spaces of a chain id have nothing that is still served.
-export const maxSpaces = 8
+const maxSpaces = 8
+// A disk that hangs holds nothing longer; what it writes later still counts.
+const maxPutMs = 1000
+
+/** A place with what this process knows of it; a place that is unreachable has no list. */
+export class KnownPlace {
+  readonly #place: SpacePlace
+  // Last readable list, which the place may lose.
+  #list: readonly SpaceRecord[] = []
+  // Space that the place had, in its last readable state, as the present one.
+  #placed: { readonly space: Space, readonly revision: number } | undefined
+  #isSuspended = false
+
+  constructor (place: SpacePlace) {
+    this.#place = place
+  }
+
+  get list (): readonly SpaceRecord[] {
+    return this.#list
+  }
+
+  /** True while the place may have another list than the last one that was read. */
+  get isSuspended (): boolean {
+    return this.#isSuspended
+  }
+
+  /** True if the place has the present space. */
+  has (space: Space): boolean {
+    return this.#placed?.space === space
+  }
+
+  /** True if the place has another state of the space. */
+  isOutdated (space: Space): boolean {
+    return !this.has(space) || this.#placed?.revision !== space.revision
+  }
+
+  suspend (): void {
+    this.#isSuspended = true
+    this.#placed = undefined
+  }
+
+  /** Uses the place for a space that its list has; one that rejects writes still has what it had. */
+  use (space: Space): void {
+    if (this.#isSuspended || this.has(space) || !this.#lists(space)) return
+    this.#placed = { space, revision: -1 }
+  }
+
+  /** Reads the list, and restores what the place has lost. */
+  async read (chainId: number): Promise<readonly SpaceRecord[] | undefined> {
+    const before = this.#list
+    const list = await this.#place.read(chainId).catch(() => undefined)
+    if (list === undefined) return undefined
+    this.#isSuspended = false
+    const restored = await this.#restoreLost(list, chainId).catch(() => list)
+    // Keeps what a write of ours has returned meanwhile.
+    if (this.#list === before) this.#list = restored
+    if (this.#placed !== undefined && !this.#lists(this.#placed.space)) this.#placed = undefined
+    return this.#list
+  }
+
+  /** Records a space. */
+  async put (space: Space, replacesAll = false): Promise<readonly SpaceRecord[] | undefined> {
+    const { revision, record } = space
+    const list = await withTimeout(maxPutMs, this.#place.put(record, replacesAll)).catch(() => undefined)
+    if (list === undefined) return undefined
+    this.#isSuspended = false
+    this.#list = list
+    if (this.#lists(space)) this.#placed = { space, revision }
+    return list
+  }
+
+  #lists ({ name }: Space): boolean {
+    return this.#list.some(record => record.name === name)
+  }
+
+  // Writes the oldest first, since a new record comes before all others.
+  async #restoreLost (list: readonly SpaceRecord[], chainId: number): Promise<readonly SpaceRecord[]> {
+    // A full list has dropped its oldest.
+    const before = list.length < maxSpaces ? this.#list : []
+    const lost = before.filter(({ name, chainId: id }) => id === chainId && !list.some(other => other.name === name))
+    let after = list
+    for (const record of lost.reverse()) after = await withTimeout(maxPutMs, this.#place.put(record)) ?? after
+    return after
+  }
+}
 
 /** Returns a list with a record, or the list itself if `replacesAll` forbids that. */
 export function withSpace (

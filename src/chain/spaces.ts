@@ -14,7 +14,7 @@ import { selfContradictionReason } from './self-contradictions.js'
 import { Space, type SpaceRecord } from './space.js'
 import {
   continues,
-  maxSpaces,
+  KnownPlace,
   mayBeSameChain,
   mergeSpaces,
   newestOf,
@@ -51,6 +51,7 @@ export interface SpacesOptions {
 
 type SpaceList = readonly SpaceRecord[]
 type Verdict = 'same' | 'other' | 'unproven' | 'unknown'
+type PlaceLists = ReadonlyMap<KnownPlace, SpaceList>
 
 const renewAnchorsEveryMs = 10_000
 // A new process has little to lose yet: what others recorded already identifies their spaces.
@@ -65,8 +66,6 @@ const firstProofMs = 500
 const maxSettleMs = 400
 // A reset reaches upstreams one after another, so a difference is a conflict only after this long.
 const conflictAfterMs = 10_000
-// A disk that hangs holds nothing longer; what it writes later still counts.
-const maxPutMs = 1000
 // Each failed attempt means that another process purged everything meanwhile.
 const maxReplaceAttempts = 20
 
@@ -75,12 +74,7 @@ const tooManyChangesReason = 'the chain changed five times within a minute, so t
 /** Chooses the space that keys name, and shares it with other processes (law 7: chains never mix). */
 export class Spaces {
   readonly #options: SpacesOptions
-  // Space that a place had, in its last readable state, as the present one.
-  readonly #placed = new Map<SpacePlace, { readonly space: Space, readonly revision: number }>()
-  // Places that may have another list than the last one that was read.
-  readonly #suspended = new Set<SpacePlace>()
-  // Last readable list of a place, which it may lose.
-  readonly #lists = new Map<SpacePlace, SpaceList>()
+  readonly #places: ReadonlyMap<SpacePlace, KnownPlace>
   // Verdicts that stand until an upstream is verified, by name.
   readonly #judged = new Map<string, Verdict>()
   readonly #conflicts = new Map<string, number>()
@@ -95,18 +89,23 @@ export class Spaces {
 
   constructor (options: SpacesOptions) {
     this.#options = options
+    this.#places = new Map(options.places.map(place => [place, new KnownPlace(place)]))
   }
 
   /** True if a place has our space, so that what it stores under our space's name is our chain's and not purged. */
   isIn (place: SpacePlace): boolean {
     const { space } = this.#options.tracker
-    return space !== undefined && this.#placed.get(place)?.space === space
+    return space !== undefined && this.#places.get(place)?.has(space) === true
   }
 
   /** Stops the use of a place that cannot be read, until it is read again: other processes may purge it meanwhile. */
   suspend (place: SpacePlace): void {
-    this.#suspended.add(place)
-    this.#placed.delete(place)
+    this.#places.get(place)?.suspend()
+  }
+
+  /** True while a place cannot be read. */
+  isSuspended (place: SpacePlace): boolean {
+    return this.#places.get(place)?.isSuspended === true
   }
 
   /** True while other processes do not know of a purge of everything. */
@@ -234,7 +233,7 @@ export class Spaces {
    * every place has it.
    */
   async replaceAll (): Promise<boolean> {
-    this.#beginReplacement([...this.#lists.values()])
+    this.#beginReplacement([...this.#places.values()].map(({ list }) => list))
     return await this.#placeReplacement()
   }
 
@@ -341,7 +340,8 @@ export class Spaces {
   async #firstNewer (newer: SpaceList, position: Position | undefined): Promise<SpaceRecord | 'unknown' | undefined> {
     if (position === undefined) return 'unknown'
     const proven = await this.#firstProven(newer, position, this.#options.reference)
-    if (proven === undefined && this.#placed.size > 0) this.#noteConflict(newer)
+    const isShared = this.#options.places.some(place => this.isIn(place))
+    if (proven === undefined && isShared) this.#noteConflict(newer)
     return proven
   }
 
@@ -395,11 +395,7 @@ export class Spaces {
   #use (space: Space, head: ResponsePosition | undefined, isSameChain: boolean): void {
     const { tracker, events } = this.#options
     this.#judged.clear()
-    for (const [place, list] of this.#lists) {
-      if (list.some(({ name }) => name === space.name) && !this.#suspended.has(place)) {
-        this.#placed.set(place, { space, revision: -1 })
-      }
-    }
+    for (const place of this.#places.values()) place.use(space)
     tracker.setSpace(space, head, isSameChain)
     events.spaceChanged.publish(space)
     this.#scheduleRenewals()
@@ -416,80 +412,39 @@ export class Spaces {
 
   /** Records a replacement in every place; begins another one where a place has a space that it does not replace. */
   async #placeReplacement (): Promise<boolean> {
-    const { tracker, places } = this.#options
+    const { tracker } = this.#options
     for (let attempt = 0; attempt < maxReplaceAttempts; attempt++) {
       const own = tracker.space
       if (own === undefined) return false
-      const missing = places.filter(place => !this.isIn(place))
-      const puts = await Promise.all(missing.map(async place => ({ place, list: await this.#put(place, own, true) })))
+      const missing = [...this.#places.values()].filter(place => !place.has(own))
+      const lists = await Promise.all(missing.map(async place => await place.put(own, true)))
       if (tracker.space !== own) continue
-      const refusing = puts.flatMap(({ list }) => list?.every(({ name }) => name !== own.name) === true ? [list] : [])
+      const refusing = lists.flatMap(list => list?.every(({ name }) => name !== own.name) === true ? [list] : [])
       if (refusing.length > 0) {
         this.#beginReplacement(refusing)
         continue
       }
-      this.#isReplacing = !places.every(place => this.isIn(place))
+      this.#isReplacing = ![...this.#places.values()].every(place => place.has(own))
       return !this.#isReplacing
     }
     return false
   }
 
   /** Records our space where it is missing or outdated; a first one not beside another, which the next run compares. */
-  async #record (own: Space, lists: ReadonlyMap<SpacePlace, SpaceList>, isFirst = false): Promise<void> {
+  async #record (own: Space, lists: PlaceLists, isFirst = false): Promise<void> {
     await Promise.all([...lists].map(async ([place, list]) => {
       const isKnown = list.some(({ name }) => name === own.name)
-      // A place that rejects writes still has what it had.
-      if (isKnown && !this.isIn(place) && !this.#suspended.has(place)) {
-        this.#placed.set(place, { space: own, revision: -1 })
-      }
-      const isOutdated = this.#placed.get(place)?.revision !== own.revision
-      if (isKnown ? isOutdated : own.isProvable) await this.#put(place, own, isFirst)
+      if (isKnown) place.use(own)
+      if (isKnown ? place.isOutdated(own) : own.isProvable) await place.put(own, isFirst)
     }))
-  }
-
-  /** Records a space in a place; undefined if that failed. */
-  async #put (place: SpacePlace, space: Space, replacesAll = false): Promise<SpaceList | undefined> {
-    const { revision, record } = space
-    const list = await withTimeout(maxPutMs, place.put(record, replacesAll)).catch(() => undefined)
-    if (list === undefined) return undefined
-    this.#suspended.delete(place)
-    this.#lists.set(place, list)
-    if (list.some(({ name }) => name === space.name)) this.#placed.set(place, { space, revision })
-    return list
   }
 
   /** Reads the lists of the places that can be read, and restores what one has lost. */
-  async #readPlaces (chainId: number): Promise<ReadonlyMap<SpacePlace, SpaceList>> {
-    const before = new Map(this.#lists)
-    const lists = new Map<SpacePlace, SpaceList>()
-    await Promise.all(this.#options.places.map(async place => {
-      const list = await place.read(chainId).catch(() => undefined)
-      if (list === undefined) return
-      this.#suspended.delete(place)
-      lists.set(place, await this.#restoreLost(place, list, chainId).catch(() => list))
-    }))
-    for (const [place, read] of lists) {
-      // Keeps what a write of ours has returned meanwhile.
-      const written = this.#lists.get(place)
-      const list = written === before.get(place) ? read : written ?? read
-      lists.set(place, list)
-      this.#lists.set(place, list)
-      const placed = this.#placed.get(place)
-      if (placed !== undefined && !list.some(({ name }) => name === placed.space.name)) this.#placed.delete(place)
-    }
-    return lists
-  }
-
-  // Writes the oldest first, since a new record comes before all others.
-  async #restoreLost (place: SpacePlace, list: SpaceList, chainId: number): Promise<SpaceList> {
-    // A full list has dropped its oldest.
-    const before = list.length < maxSpaces ? this.#lists.get(place) ?? [] : []
-    const lost = before.filter(({ name, chainId: id }) => id === chainId && !list.some(other => other.name === name))
-    let after = list
-    for (const record of lost.reverse()) {
-      after = await withTimeout(maxPutMs, place.put(record)) ?? after
-    }
-    return after
+  async #readPlaces (chainId: number): Promise<PlaceLists> {
+    const lists = await Promise.all(
+      [...this.#places.values()].map(async place => [place, await place.read(chainId)] as const)
+    )
+    return new Map(lists.filter((read): read is [KnownPlace, SpaceList] => read[1] !== undefined))
   }
 
   #scheduleRenewals (): void {

@@ -125,6 +125,15 @@ export class RedisLink {
     return await this.#run(operation, command, timeoutMs)
   }
 
+  /** Probes because another process has lost Redis; a failure opens the circuit. */
+  async check (): Promise<void> {
+    if (this.isUp) {
+      await this.#probe().catch(() => {
+        this.#breaker.open()
+      })
+    }
+  }
+
   /** Closes the connection; pending commands fail. */
   stop (): void {
     this.#breaker.stop()

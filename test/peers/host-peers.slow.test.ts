@@ -4,8 +4,9 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { sendRequest } from '../support/client.js'
 import { startProgram } from '../support/program.js'
-import { anySpace, heartbeatsIn, startSandboxNode, untilInRedis } from '../support/replicas.js'
+import { anySpace, heartbeatsIn, portOf, startSandboxNode, untilChainKnown, untilInRedis } from '../support/replicas.js'
 import { startRedis } from '../support/redis-server.js'
+import { startCluster } from '../support/redis-sets.js'
 import { scrape } from '../support/scrape.js'
 import { startCountingUpstream } from '../support/stub-upstream.js'
 import { slowRedis } from '../support/tcp-gate.js'
@@ -168,4 +169,48 @@ t.test('while the primary process is stopped its workers serve, and a purge wait
   t.equal(await purge(varve, { all: true }), 200)
   t.not(await untilOneSpace([varve], space), space)
   t.same(await varve.pids(workers), pids, 'no worker was lost')
+})
+
+t.test('purges of workers hold while a dead master takes the whole cluster away, and after that', async t => {
+  const cluster = await startCluster(t, { args: ['--cluster-require-full-coverage', 'yes'] })
+  const upstream = await startCountingUpstream(t)
+  const varve = await startHost(t, upstream, { cache: { redis: { cluster: cluster.hosts, timeoutMs: 500 } } })
+  const targets = [1, 2, 3, 4].map(modules)
+  const readAll = async (): Promise<string[]> =>
+    (await Promise.all(targets.map(async target => await bodiesOf(varve, target)))).flat()
+  const old = new Set(await readAll())
+  const writes = 'varve_cache_writes_total{tier="redis"}'
+  await until(async () => (await varve.metric(writes) ?? 0) >= targets.length, 'the entries are in Redis')
+  await cluster.killNode(2)
+  await until(async () => await varve.metric('varve_redis_up') === 0, 'Redis is known to be down')
+  for (const url of targets) t.equal(await purge(varve, { url }), 202)
+  const seen = await readAll()
+  await cluster.restartNode(2)
+  await until(async () => await varve.metric('varve_redis_up') === 1, 'Redis is back')
+  seen.push(...await readAll())
+  t.same(seen.filter(body => old.has(body)), [], 'no worker serves a purged entry again')
+  await until(async () => await purge(varve, { all: true }) === 200, 'every place has a purge of everything')
+  await untilOneSpace([varve])
+})
+
+t.test('after a chain reset the workers of all hosts serve the new chain, in one space', async t => {
+  const [redis, upstream] = [await startRedis(t), await startSandboxNode(t, { prunedBlocks: 0 })]
+  const change = { ...at(redis.url), head: { pollMs: 200 } }
+  const hosts = [await startHost(t, upstream, change), await startHost(t, upstream, change)]
+  const target = '/v1/blocks/by_version/2000'
+  const readAll = async (): Promise<string[]> =>
+    (await Promise.all(hosts.map(async host => await bodiesOf(host, target)))).flat()
+  const [before] = await readAll()
+  const space = await untilOneSpace(hosts)
+  await untilChainKnown(redis)
+  const port = portOf(upstream)
+  await upstream.close()
+  t.ok((await readAll()).every(body => body === before), 'cached history needs no upstream')
+  const longer = await startSandboxNode(t, { prunedBlocks: 0, seed: 7, blocks: 3000, port })
+  const now = (await sendRequest(longer.url, target)).body
+  t.not(now, before)
+  await until(async () => (await readAll()).every(body => body === now), 'every worker serves the new chain')
+  await untilOneSpace(hosts, space)
+  t.ok((await readAll()).every(body => body === now))
+  t.same(await Promise.all(hosts.map(async host => await host.metric('varve_chain_resets_total'))), [1, 1])
 })

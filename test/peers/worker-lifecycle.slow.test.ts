@@ -198,6 +198,11 @@ t.test('a hanging worker is replaced like a dead one, and its clients are discon
           resolve('closed')
         }).end()
     })))
+  const purged = sendRequest(varve.adminUrl, '/purge', {
+    method: 'POST',
+    headers: { authorization: `Bearer ${token}` },
+    body: JSON.stringify({ url: modules(2000) })
+  })
   const waited = startIdleMeter()
   const { body } = await sendRequest(varve.adminUrl, '/readyz')
   t.ok(waited() < 900, 'a hanging worker does not delay /readyz')
@@ -212,6 +217,7 @@ t.test('a hanging worker is replaced like a dead one, and its clients are discon
     25_000
   )
   t.equal((await reads).filter(how => how === 'answered').length >= 8, true)
+  t.ok([202, 503].includes((await purged).status), 'a worker did not confirm the purge')
 })
 
 t.test('workers of two configurations that give one name to two upstreams share no reports of it', async t => {
