@@ -14,7 +14,7 @@ export interface Host {
   readonly cordoned: readonly string[]
   /** Folder of the disk tier, if another process opened it for all. */
   readonly folder: UsedFolder | undefined
-  /** Resolves with true if this process may do for all what the lease names, until its time is over. */
+  /** Resolves with true if this process may do for all what the lease names, for a time; rejects if that is unknown. */
   lease(name: string, ms: number): Promise<boolean>
   /** Gives a lease back; resolves with true if no other process has taken it meanwhile. */
   release(name: string): Promise<boolean>

@@ -138,8 +138,7 @@ class PrimaryLink {
       carrier: this.#carrier,
       folder: this.#folder,
       buckets: new IpcBuckets(primary, new LocalBuckets(() => performance.now())),
-      // Each worker works for itself while the primary process hangs.
-      lease: async (name, ms) => await primary.call(leaseTimeoutMs, 'lease', name, ms).catch(() => true),
+      lease: async (name, ms) => await primary.call(leaseTimeoutMs, 'lease', name, ms),
       release: async name => await primary.call(leaseTimeoutMs, 'release', name),
       purgeOthers: body => {
         primary.call(callTimeoutMs, 'purge', body).catch(() => {})

@@ -124,7 +124,7 @@ export class PeerSync {
     const isHeartbeatDue = listed.every(({ id }) => id !== host) || now() - this.#heartbeatAtMs >= heartbeatEveryMs
     // With all peers gone, it shows which chain an upstream had.
     const isRecordDue = this.#remembered?.space !== space || now() - this.#remembered.atMs >= rememberEveryMs
-    if (!(isHeartbeatDue || isRecordDue) || !await lease('heartbeat', goneAfterMs)) return
+    if (!(isHeartbeatDue || isRecordDue) || !await lease('heartbeat', goneAfterMs).catch(() => false)) return
     if (isHeartbeatDue) {
       this.#heartbeatAtMs = now()
       const gone = [...this.#heartbeats.values()].filter(({ atMs }) => now() - atMs > goneAfterMs).map(({ id }) => id)
