@@ -1,6 +1,6 @@
 import { type ServerResponse } from 'node:http'
 import t, { type Test } from 'tap'
-import { Deferred } from '../../src/workers/deferred.js'
+import { Deferred } from '../../src/peers/deferred.js'
 import { cacheStatusHeader } from '../support/cache-status.js'
 import { startInFrontOf } from '../support/multiple-upstreams.js'
 import { startSandboxNode } from '../support/replicas.js'
