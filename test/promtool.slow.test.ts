@@ -100,8 +100,8 @@ t.test('promtool accepts the metrics of two workers, merged', async t => {
   t.same(scraped.get('varve_build_info')?.series.map(({ value }) => value), [1])
   t.equal(
     scraped.get('varve_upstream_max_concurrent')?.series[0]?.value,
-    248,
-    'the shares of both, besides the reserve of the first process for polls'
+    256,
+    'the shares of both'
   )
   t.equal(scraped.get('varve_cache_max_bytes')?.series[0]?.value, 256 * 1024 * 1024)
   t.same(scraped.get('varve_upstream_state')?.series.filter(({ value }) => value === 1).map(({ labels }) => labels), [{
