@@ -221,10 +221,7 @@ export class Upstream {
     // A streamed response would keep the slot that its own verification may need.
     const sent = isStreamed === true && this.guard.isVerificationDue ? { ...request, isStreamed: false } : request
     const run = (): Promise<Attempt> =>
-      this.#record(
-        this.#use(async leftMs => await this.client.fetch(sent, leftMs, signal), timeoutMs, purpose),
-        inspect
-      )
+      this.#record(this.#use(leftMs => this.client.fetch(sent, leftMs, signal), timeoutMs, purpose), inspect)
     try {
       if (span === undefined) return await run()
       const name = signal?.isHedge === true ? 'hedge' : 'attempt'
@@ -243,8 +240,9 @@ export class Upstream {
    */
   async fetchAside (request: UpstreamRequest): Promise<UpstreamResponse | undefined> {
     const { timeoutMs } = this.client
-    const fetch = async (leftMs: number): Promise<UpstreamResponse> => await this.client.fetch(request, leftMs)
-    const response = await this.#use(fetch, timeoutMs, 'other').catch(() => undefined)
+    const response = await this.#use(leftMs => this.client.fetch(request, leftMs), timeoutMs, 'other').catch(
+      () => undefined
+    )
     if (response?.status === 429) this.#backOff(response)
     return response
   }
@@ -253,8 +251,8 @@ export class Upstream {
   async probe (request: UpstreamRequest, send: SendProbe = sendDirectly): Promise<UpstreamResponse> {
     const timeoutMs = pollTimeoutMs(this.client.timeoutMs, !this.#hasProbed)
     this.#hasProbed = true
-    const fetch = async (leftMs: number): Promise<UpstreamResponse> => await send(this.client, request, leftMs)
-    const { response } = await this.#record(this.#use(fetch, timeoutMs, 'probe'), undefined)
+    const used = this.#use(leftMs => send(this.client, request, leftMs), timeoutMs, 'probe')
+    const { response } = await this.#record(used, undefined)
     if (this.health.isCircuitOpen) this.#retryLastRead().catch(() => {})
     return response
   }
@@ -329,8 +327,7 @@ export class Upstream {
     const timeoutMs = pollTimeoutMs(this.client.timeoutMs)
     try {
       // A failure adds nothing to what opened the circuit.
-      const fetch = async (leftMs: number): Promise<UpstreamResponse> => await this.client.fetch(request, leftMs)
-      const response = await this.#use(fetch, timeoutMs, 'read')
+      const response = await this.#use(leftMs => this.client.fetch(request, leftMs), timeoutMs, 'read')
       response.rest?.destroy()
       if (response.stamped !== undefined && !reportsUpstreamFault(response)) this.health.recordSuccess()
     } finally {
