@@ -15,6 +15,8 @@ export interface SdkReader {
 }
 
 const require = createRequire(import.meta.url)
+// varve reads these itself, to prove a chain.
+const proofEndpoints: ReadonlySet<EndpointName> = new Set(['block_by_height', 'transaction_by_version'])
 
 /** Loads the client again, because it caches some responses for minutes, whatever the node. */
 export function freshSdk (): Sdk {
@@ -84,12 +86,16 @@ export async function checkSameThroughVarve (
     // Requires a request: a result from the client's memory would always be equal.
     t.ok(truth.sent.length > 0, `${call.title}: sends requests`)
     sandbox.requests.reset()
+    const countFetches = (): number =>
+      sandbox.requests.latest.filter(({ endpoint, method, url }) =>
+        endpoint === call.storedAs && (!proofEndpoints.has(endpoint) || truth.sent.includes(`${method} ${url}`))
+      ).length
     t.same(await first.run(call), truth, `${call.title}: the first time`)
-    const requestCount = sandbox.requests.countFor(call.storedAs ?? 'other')
+    const fetchCount = countFetches()
     t.same(await second.run(call), truth, `${call.title}: the second time`)
     if (!isStoredCall(call)) continue
-    t.ok(requestCount > 0, `${call.title}: goes upstream`)
-    t.equal(sandbox.requests.countFor(call.storedAs), requestCount, `${call.title}: and not again`)
+    t.ok(fetchCount > 0, `${call.title}: goes upstream`)
+    t.equal(countFetches(), fetchCount, `${call.title}: and not again`)
   }
 }
 
