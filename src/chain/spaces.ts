@@ -280,12 +280,14 @@ export class Spaces {
     // A restored chain that no record continues was reset while no upstream responded.
     if (restored !== undefined && known === undefined && tracker.reset(stamped)) return
     const space = known === undefined ? Space.begin(chainId) : Space.from(known)
+    // Without a proof no other process could use the space, and no reset to a longer chain would be seen.
+    if (proven !== 'unknown' && !space.isProvable) {
+      await withTimeout(firstProofMs, proveHead(space, stamped, unverified, true))
+      if (tracker.space !== restored) return
+    }
     this.#use(space, known?.head ?? stamped, false)
     if (proven === 'unknown') return
-    // Without a proof no other process could use the space, and no reset to a longer chain would be seen.
-    if (!space.isProvable) await withTimeout(firstProofMs, proveHead(space, stamped, unverified, true))
     // No read waits for a slow place.
-    if (tracker.space !== space) return
     await withTimeout(firstProofMs, this.#record(space, lists, records.length === 0)).catch(() => {})
   }
 

@@ -2,6 +2,7 @@ import t, { type Test } from 'tap'
 import { levelOf, withTraffic } from '../../src/http/status-conditions.js'
 import { recentFixture } from '../support/status-fixtures.js'
 import { sendRequest } from '../support/client.js'
+import { freePort } from '../support/free-port.js'
 import {
   headAt,
   respondOk,
@@ -10,11 +11,14 @@ import {
   startEmptyUpstream,
   startStubUpstream
 } from '../support/stub-upstream.js'
+import { startSandboxNode } from '../support/replicas.js'
 import { until } from '../support/until.js'
 import { type TestVarve, varveAt, varveAtSandbox } from '../support/varve.js'
 
 const read = (version: number): string => `/v1/accounts/0x1/modules?ledger_version=${version}`
-const readiness = async ({ adminUrl }: TestVarve): Promise<{ status: number, body: Record<string, unknown> }> => {
+const readiness = async (
+  { adminUrl }: Pick<TestVarve, 'adminUrl'>
+): Promise<{ status: number, body: Record<string, unknown> }> => {
   const { status, body } = await sendRequest(adminUrl, '/readyz')
   return { status, body: JSON.parse(body) as Record<string, unknown> }
 }
@@ -59,6 +63,17 @@ t.test('an upstream that lags beyond maxLagSeconds is amber; one alone never lag
   const patient = await varveAtTimes(t, [1000, 700], 400)
   await until(async () => (await readiness(patient)).body['level'] === 'green', 'a higher limit allows it')
   t.match(await readiness(await varveAtTimes(t, [10])), { body: { level: 'green' } })
+})
+
+t.test('/readyz says ready only once an upstream is usable, however slow the proof of its chain', async t => {
+  const sandbox = await startSandboxNode(t)
+  sandbox.faults.add({ kind: 'slow', ms: 200, match: 'block_by_height' })
+  const port = await freePort()
+  const started = varveAt(t, sandbox.url, { admin: { listen: `127.0.0.1:${port}` } })
+  const admin = { adminUrl: `http://127.0.0.1:${port}` }
+  await until(async () => (await readiness(admin)).status === 200, 'varve is ready')
+  t.match((await readiness(admin)).body, { level: 'green', degraded: [] })
+  await started
 })
 
 t.test('a tier that is down is amber, and /readyz names it', async t => {
