@@ -36,6 +36,7 @@ type ClientOptions = Omit<RedisOptions, 'replyMapping'> & { lookup?: LookupFunct
 const commandTimeoutMs = 2000
 const connectTimeoutMs = 2000
 const socketTimeoutMs = 1000
+const slotsRefreshMs = 5000
 
 /**
  * Creates a client not connected yet. It fails commands at once while disconnected (law 6: the cache can only
@@ -43,8 +44,18 @@ const socketTimeoutMs = 1000
  */
 export function createClient (options: RedisConnectionOptions): RedisClient {
   return options.cluster.length > 0
-    ? new Cluster([...options.cluster], clusterOptionsOf(options))
+    ? createClusterClient(options)
     : createServerClient(options, retryDelayMs)
+}
+
+/** Reads the slots again at times: the timer of ioredis outlives a disconnect that comes during a refresh. */
+function createClusterClient (options: RedisConnectionOptions): Cluster {
+  const cluster = new Cluster([...options.cluster], clusterOptionsOf(options))
+  const timer = setInterval(() => {
+    if (cluster.status === 'ready') cluster.refreshSlotsCache()
+  }, slotsRefreshMs).unref()
+  cluster.once('end', () => clearInterval(timer))
+  return cluster
 }
 
 /**
@@ -117,7 +128,6 @@ function clusterOptionsOf (
     redisOptions: { ...clientOptionsOf(options), socketTimeout: socketTimeoutMs },
     clusterRetryStrategy: retryDelayMs,
     slotsRefreshTimeout: connectTimeoutMs,
-    slotsRefreshInterval: 5000,
     // Disables retries: a read has no time for them. Keys of a failed server are misses until the cluster has
     // reassigned them.
     retryDelayOnFailover: 0,

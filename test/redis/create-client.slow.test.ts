@@ -1,7 +1,11 @@
+import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { mock } from 'node:test'
+import { type Cluster } from 'ioredis'
 import t, { type Test } from 'tap'
+import { createClient } from '../../src/redis/create-client.js'
 import { certificate } from '../support/certificate.js'
 import { startCluster, startSentinel } from '../support/redis-sets.js'
 import {
@@ -100,6 +104,35 @@ t.test('varve connects to a cluster behind TLS and a password', async t => {
     { cluster: cluster.hosts, password: 'secret', tls: true },
     /self-signed certificate|Connection is closed/
   )
+})
+
+t.test('a client that leaves a cluster while it reads the slots reads them no more', async t => {
+  const { nodes } = await startCluster(t)
+  mock.timers.enable({ apis: ['setInterval', 'setTimeout'] })
+  t.teardown(() => {
+    mock.timers.reset()
+  })
+  const client = createClient({
+    url: null,
+    cluster: nodes.map(({ port }) => ({ host: '127.0.0.1', port })),
+    sentinel: { name: null, hosts: [], password: null },
+    username: null,
+    password: null,
+    tls: false,
+    ca: undefined
+  }).on('error', () => {}) as Cluster
+  await client.connect()
+  const { refreshSlotsCache } = client
+  const refreshes = t.capture(client, 'refreshSlotsCache', refreshSlotsCache)
+  mock.timers.tick(5000)
+  client.disconnect()
+  await once(client, 'end')
+  await new Promise(resolve => {
+    refreshSlotsCache.call(client, resolve)
+  })
+  t.equal(refreshes().length, 1)
+  mock.timers.tick(60_000)
+  t.equal(refreshes().length, 0)
 })
 
 t.test('varve connects to sentinels behind TLS and a password of their own', async t => {
