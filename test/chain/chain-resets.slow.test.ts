@@ -185,7 +185,10 @@ t.test('varve notices a reset that happened while it was stopped before it serve
     const here = await place(t)
     const before = await here.start()
     await warm(here, [before])
-    await until(async () => await here.redis.client.dbsize() > 8, 'all entries are in Redis')
+    await until(
+      async () => (await here.redis.client.keys('* json blocks [0-9]*')).length === targets.length,
+      'all entries are in Redis'
+    )
     await before.stop({ drainMs: 0 })
     here.sandbox.faults.add({ kind: 'otherChain', blocks })
     const after = await here.start()
