@@ -7,7 +7,7 @@ const slow = (folder, ...names) => named(...names.map(name => `${folder}${name}.
 
 /** Files of whole replicas and processes, which count for the coverage. */
 const replicas = [
-  ...slow('app/', 'primary-disk-folder', 'start-faults', 'start-without-upstreams'),
+  ...slow('app/', 'start-faults', 'start-without-upstreams', 'worker-slots'),
   ...slow('cache/', 'disk-folder', 'disk-tier'),
   ...slow('chain/', 'chain-resets', 'chain-separation', 'spaces', 'upstream-chains', 'wrong-chain'),
   ...slow('peers/', 'host-peers', 'lost-records', 'purges'),

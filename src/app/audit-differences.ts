@@ -5,12 +5,12 @@ import { invalidationOfRead, type LocalInvalidator } from '../proxy/local-invali
 import { encodePurgeRequest } from '../api/purge-request.js'
 import { type Read, targetOf } from '../api/read.js'
 import { logRateLimit } from './log-rate-limit.js'
-import { type SharedTier } from './purger.js'
+import { type SharedBackend } from './store-backend.js'
 
 /** Receivers of an audit's findings. */
 export interface AuditInvalidatorOptions {
   readonly invalidator: LocalInvalidator
-  readonly sharedTier: SharedTier | undefined
+  readonly shared: SharedBackend | undefined
   /** Purges a wrong entry in the other processes of this varve too. */
   readonly purgeOthers: (body: Buffer) => void
   readonly log: Logger
@@ -43,19 +43,19 @@ export function auditDifferenceListener (options: AuditInvalidatorOptions): (dif
 }
 
 async function invalidate (
-  { invalidator, sharedTier, log }: AuditInvalidatorOptions,
+  { invalidator, shared, log }: AuditInvalidatorOptions,
   { result, space }: AuditDifference,
   read: Read
 ): Promise<void> {
   const invalidation = invalidationOfRead(read, space)
   try {
     await Promise.all([
-      invalidator.invalidate(invalidation),
+      invalidator.invalidate(space, invalidation),
       // The purge log is bounded, so changed renderings, which are harmless, stay out of it (law 8: rendering can
       // change, history cannot).
       result === 'different'
-        ? sharedTier?.purge(space, { id: randomUUID(), request: encodePurgeRequest(read).toString() })
-        : sharedTier?.tier.invalidate(invalidation)
+        ? shared?.purge(space, { id: randomUUID(), request: encodePurgeRequest(read).toString() })
+        : shared?.store.drop(space, invalidation)
     ])
   } catch (error) {
     if (result === 'different') {

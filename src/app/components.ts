@@ -2,7 +2,6 @@ import { setFlagsFromString } from 'node:v8'
 import { type Logger } from 'pino'
 import { Compressor } from '../cache/compressor.js'
 import { MemoryTier } from '../cache/memory-tier.js'
-import { type LowerTier } from '../cache/tier.js'
 import { FreshCoalescer, Coalescer } from '../cache/coalescer.js'
 import { LastKnownEvents } from '../proxy/last-known-events.js'
 import { type TokenBuckets } from '../clients/token-buckets.js'
@@ -41,8 +40,8 @@ import { subscribeAll } from './subscribers.js'
 import { UpstreamLifecycle } from './upstream-lifecycle.js'
 import { type Host } from './host.js'
 import { type RedisBackend, type redisBackendOf } from './redis-backend.js'
-import { type DiskBackend, type diskBackendOf } from './disk-backend.js'
-import { type UsedFolder } from './local-disk-folder.js'
+import { type OpenDiskSlot } from './disk-backend.js'
+import { type StoreBackend } from './store-backend.js'
 import { proxySettingsOf } from './part-settings.js'
 import { versionOfProgram } from './version.js'
 
@@ -60,7 +59,8 @@ export interface Components {
   readonly probes: SharedProbes
   readonly peerSync: PeerSync
   readonly redisBackend: RedisBackend | undefined
-  readonly diskBackend: DiskBackend | undefined
+  /** Tiers below memory, in the order of look-ups. */
+  readonly backends: readonly StoreBackend[]
   /** Counts client limits, across replicas with Redis. */
   readonly buckets: TokenBuckets
   /** Certificate of a public TLS listener; undefined without TLS. */
@@ -72,7 +72,7 @@ const restoreChainAfterMs = 1000
 /** Parts that are loaded and opened only if they are configured. */
 export interface OptionalParts {
   readonly redis: RedisConnection | undefined
-  readonly disk: DiskParts | undefined
+  readonly disk: OpenDiskSlot | undefined
 }
 
 /** Connection to Redis. */
@@ -80,12 +80,6 @@ export interface RedisConnection {
   readonly link: RedisLink
   readonly carrier: Carrier & { readonly redisRecords: Records }
   readonly redisBackendOf: typeof redisBackendOf
-}
-
-/** Disk tier and its folder. */
-export interface DiskParts {
-  readonly folder: UsedFolder
-  readonly diskBackendOf: typeof diskBackendOf
 }
 
 /** Builds every part that serves a read. */
@@ -170,7 +164,7 @@ export function buildComponents (
         isOnChain: () => upstream.window !== undefined
       })))
   const ofHost = hostRecords && new RecordedSpaces(hostRecords, () => [])
-  const places = [ofRedis, ofHost, disk?.folder.spaces].filter(place => place !== undefined)
+  const places = [ofRedis, ofHost, disk?.place].filter(place => place !== undefined)
   const spaces = new Spaces({
     tracker,
     places,
@@ -187,7 +181,7 @@ export function buildComponents (
     },
     now
   })
-  const diskBackend = disk?.diskBackendOf(disk.folder, {
+  const diskBackend = disk?.backend({
     maxEntryBytes: config.cache.maxEntryMb * bytesPerMb,
     tracker,
     spaces,
@@ -195,8 +189,8 @@ export function buildComponents (
     inFlight,
     now
   })
-  // No replica shares the disk, so it gets every purge; workers that share it repeat the work of the first.
-  const invalidator = new LocalInvalidator(memory, diskBackend === undefined ? [] : [diskBackend.tier])
+  // No other process shares the disk, so it gets every purge.
+  const invalidator = new LocalInvalidator(memory, diskBackend === undefined ? [] : [diskBackend.store])
   const redisBackend = redis && ofRedis && redis.redisBackendOf({
     config: config.cache,
     link: redis.link,
@@ -223,7 +217,8 @@ export function buildComponents (
     lease: async (...lease) => await host.lease(...lease),
     now
   })
-  const lowerTiers: LowerTier[] = [diskBackend?.tier, redisBackend?.tier].filter(tier => tier !== undefined)
+  const backends: StoreBackend[] = [diskBackend, redisBackend].filter(backend => backend !== undefined)
+  const lowerTiers = backends.map(({ store }) => store)
   const proxy: ProxyContext = {
     now,
     tracker,
@@ -236,7 +231,7 @@ export function buildComponents (
     auditSampler: new AuditSampler(
       auditDifferenceListener({
         invalidator,
-        sharedTier: redisBackend,
+        shared: redisBackend,
         purgeOthers: body => {
           host.purgeOthers(body)
         },
@@ -278,7 +273,6 @@ export function buildComponents (
     spaces,
     versionWaits,
     invalidator,
-    lowerTiers,
     lowestRequested,
     following,
     peers,
@@ -324,7 +318,7 @@ export function buildComponents (
     probes,
     peerSync,
     redisBackend,
-    diskBackend,
+    backends,
     buckets: redisBackend?.buckets ?? host.buckets,
     certificate
   }

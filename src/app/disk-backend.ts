@@ -1,12 +1,14 @@
-import { DiskFiles } from '../cache/disk-files.js'
+import { type Logger } from 'pino'
+import { makeFolder } from '../cache/disk-files.js'
 import { DiskTier } from '../cache/disk-tier.js'
+import { type WriteBudget } from '../cache/write-queue.js'
 import { type Spaces } from '../chain/spaces.js'
 import { type Tracker } from '../chain/tracker.js'
 import { type Metrics } from '../metrics/metrics.js'
-import { type InFlightBytes } from '../upstreams/in-flight-bytes.js'
+import { FolderSpaces } from '../peers/folder-spaces.js'
+import { type WorkerSlot } from '../peers/messages.js'
 import { withTimeout } from '../with-timeout.js'
-import { type FolderSpaces } from '../peers/folder-spaces.js'
-import { stopTimeoutMs, type UsedFolder } from './local-disk-folder.js'
+import { type StoreBackend } from './store-backend.js'
 
 /** Parts that the disk tier needs. */
 export interface DiskBackendOptions {
@@ -14,102 +16,83 @@ export interface DiskBackendOptions {
   readonly tracker: Tracker
   readonly spaces: Spaces
   readonly metrics: Metrics
-  readonly inFlight: InFlightBytes
+  readonly inFlight: WriteBudget
   readonly now: () => number
 }
 
-/** Disk tier with what it needs to stay true: the chain of its entries, its room, its lock. */
-export interface DiskBackend {
-  readonly tier: DiskTier
-  /** Problems beside those of the tier, as readable sentences. */
-  warnings(): readonly string[]
-  /** Begins to count, to evict and to save. */
-  start(): void
-  /** Saves all, after the tier has been closed, and gives the folder up. */
-  stop(): Promise<void>
-}
+const keepEveryMs = 500
+// A larger folder is read on beside the reads of clients.
+const maxLoadMs = 3000
+// A disk that hangs holds a stop no longer.
+const maxStopMs = 2000
 
-const syncEveryMs = 500
+/** Slot of this process with its spaces, opened before any part needs them. */
+export class OpenDiskSlot {
+  readonly slot: WorkerSlot
+  readonly place: FolderSpaces
+  readonly #release: () => Promise<void>
 
-/** Builds the disk tier in a folder, and what keeps it true. */
-export function diskBackendOf (
-  folder: UsedFolder,
-  { maxEntryBytes, tracker, spaces, metrics, inFlight, now }: DiskBackendOptions
-): DiskBackend {
-  const { path, room, spaces: place } = folder
-  const wallClockMs = (): number => performance.timeOrigin + now()
-  const spaceFolder = (): string | undefined => {
-    const { space } = tracker
-    return space !== undefined && spaces.isIn(place) ? place.folderOf(space.name) : undefined
+  private constructor (slot: WorkerSlot, place: FolderSpaces, release: () => Promise<void>) {
+    this.slot = slot
+    this.place = place
+    this.#release = release
   }
-  const tier = new DiskTier({
-    files: new DiskFiles({
-      path,
-      maxEntryBytes,
-      wallClockMs,
-      onError: operation => {
-        metrics.diskFailed(operation)
+
+  /** Opens a slot; `release` gives up what this process holds beside it. */
+  static async open (
+    slot: WorkerSlot,
+    log: Logger,
+    metrics: Metrics,
+    release = async (): Promise<void> => {}
+  ): Promise<OpenDiskSlot> {
+    await makeFolder(slot.path)
+    const place = await FolderSpaces.open(slot.path, name => {
+      metrics.foundCorrupt()
+      log.warn({ name }, 'unreadable file in cache.disk.path: set aside')
+    })
+    return new OpenDiskSlot(slot, place, release)
+  }
+
+  /** Builds the disk tier in the slot, and what keeps it true. */
+  backend (options: DiskBackendOptions): StoreBackend & { readonly store: DiskTier } {
+    const { slot, place } = this
+    const { tracker, spaces, metrics, now } = options
+    const store = new DiskTier({
+      ...options,
+      ...slot,
+      wallClockMs: () => performance.timeOrigin + now(),
+      space: () => spaces.isIn(place) ? tracker.space : undefined
+    })
+    const timers: NodeJS.Timeout[] = []
+    const keep = async (): Promise<void> => {
+      // Makes again what was removed.
+      await makeFolder(slot.path)
+      await store.resetIfRemoved()
+      await place.restore()
+      if (place.error !== undefined) metrics.diskFailed('write')
+      // The tier counts failures, and repeats.
+      await store.resume()
+    }
+    return {
+      store,
+      warnings: () => [
+        ...(place.error === undefined ? [] : [`disk rejects the state of the chain: ${place.error}`]),
+        ...(tracker.space !== undefined && !spaces.isIn(place)
+          ? ['disk tier not read: no upstream has proven yet that its entries are of this chain']
+          : [])
+      ],
+      start: async () => {
+        timers.push(
+          setInterval(() => {
+            keep().catch(() => {})
+          }, keepEveryMs).unref()
+        )
+        await withTimeout(maxLoadMs, store.load())
+      },
+      stop: async () => {
+        timers.forEach(clearInterval)
+        await withTimeout(maxStopMs, this.#release())
       }
-    }),
-    room,
-    maxEntryBytes,
-    metrics,
-    holdQueued: buffer => inFlight.holdQueued(buffer),
-    now,
-    wallClockMs,
-    space: spaceFolder,
-    renewSpace: async () => {
-      const { space } = tracker
-      if (space === undefined || spaceFolder() === undefined) throw new Error('the chain is not proven yet')
-      await place.renew(space.name)
     }
-  })
-  const keeper = new DiskKeeper(place, tier, metrics)
-  return {
-    tier,
-    warnings: () => [
-      ...(place.error === undefined ? [] : [`disk rejects the state of the chain: ${place.error}`]),
-      ...(tracker.space !== undefined && spaceFolder() === undefined
-        ? ['disk tier not read: no upstream has proven yet that its entries are of this chain']
-        : [])
-    ],
-    start: () => {
-      folder.start()
-      keeper.start()
-    },
-    stop: async () => {
-      keeper.stop()
-      await withTimeout(stopTimeoutMs, folder.stop())
-    }
-  }
-}
-
-/** Repeats twice a second what the disk has refused. */
-class DiskKeeper {
-  readonly #place: FolderSpaces
-  readonly #tier: DiskTier
-  readonly #metrics: Metrics
-  #timer: NodeJS.Timeout | undefined
-
-  constructor (place: FolderSpaces, tier: DiskTier, metrics: Metrics) {
-    this.#place = place
-    this.#tier = tier
-    this.#metrics = metrics
-  }
-
-  start (): void {
-    this.#timer = setInterval(() => {
-      this.#sync().catch(() => {})
-    }, syncEveryMs).unref()
-  }
-
-  stop (): void {
-    clearInterval(this.#timer)
-  }
-
-  async #sync (): Promise<void> {
-    if (this.#place.error !== undefined) this.#metrics.diskFailed('write')
-    // The files count failures, and the tier stays hidden.
-    await this.#tier.resume()
   }
 }

@@ -1,149 +1,192 @@
 import { existsSync, type Stats } from 'node:fs'
-import { type FileHandle, lstat, open, readdir, rename, rm, unlink, writeFile } from 'node:fs/promises'
-import { connect, createServer, type Server } from 'node:net'
-import { join } from 'node:path'
-import { type Logger } from 'pino'
 import {
-  appendFlags,
-  type DiskSize,
-  isAbsent,
-  makeFolder,
-  readState,
-  temporaryName,
-  writeFlags
-} from '../cache/disk-files.js'
-import { decodeWithChecksum } from '../peers/checksummed-json.js'
-import { type FolderSpaces, openFolderSpaces, setAside } from '../peers/folder-spaces.js'
-import { type Metrics } from '../metrics/metrics.js'
+  access,
+  constants,
+  type FileHandle,
+  lstat,
+  open,
+  readdir,
+  rename,
+  rm,
+  rmdir,
+  stat,
+  statfs,
+  unlink,
+  writeFile
+} from 'node:fs/promises'
+import { connect, createServer, type Server } from 'node:net'
+import { dirname, join } from 'node:path'
+import { type Logger } from 'pino'
+import { isAbsent, makeFolder, segmentName, writeFlags } from '../cache/disk-files.js'
+import { indexBytesPerEntry, maxEntriesOf } from '../cache/disk-tier.js'
+import { type WorkerSlot } from '../peers/messages.js'
 
+/** Folder of a disk tier that this process has locked; each process that serves has a slot, a folder in it. */
+export interface OpenFolder {
+  slotPath(slot: number): string
+  /** Removes what varve has written to a slot. */
+  emptySlot(slot: number): Promise<void>
+  /** Gives the folder up. */
+  close(): Promise<void>
+}
+
+/** Facts about the folder of a disk tier that an operator checks before the first start. */
+export interface DiskFolderFacts {
+  readonly state: 'new' | 'writable' | 'in use'
+  readonly freeGb: number
+  readonly usedGb: number
+  /** Memory of the index of a full folder, at most. */
+  readonly maxIndexMb: number
+  readonly problems: readonly string[]
+}
+
+const bytesPerGb = 1024 ** 3
+const remakeEveryMs = 500
 const descriptorsPath = '/proc/self/fd'
 // An empty file whose name marks a folder as varve's, so that no half-written mark can exist.
 const mark = 'varve-cache'
 // Every folder of ext4 that is a file system of its own has this.
 const emptyVolume = 'lost+found'
-const neededFolders = ['tmp', 'entries'] as const
-// An earlier release recorded chains in a folder of this name.
-const earlierFolder = 'generations'
-const outdatedFolder = 'outdated'
-const ownFolders = [...neededFolders, earlierFolder, outdatedFolder, 'set-aside'] as const
-const ownNames: ReadonlySet<string> = new Set([...ownFolders, 'lock', 'size', 'spaces'])
+const slotName = /^[1-9][0-9]{0,3}$/
+// Earlier releases wrote a file per entry.
+const earlierFiles = ['size', 'spaces'] as const
+const earlierFolders = ['entries', 'generations', 'outdated', 'tmp'] as const
+const earlierTemporary = /^(?:\d+-\d+|\d+\.\d+|size|spaces|probe)$/
+const ownNames: ReadonlySet<string> = new Set([mark, 'lock', 'set-aside', ...earlierFiles, ...earlierFolders])
 
-/** Hold on a folder, given up by closing it. */
-interface FolderLock {
-  close(): Promise<void>
+/** Returns the number of slots: a reload starts one worker before it stops another. */
+export function slotsFor (workers: number): number {
+  return workers === 1 ? 1 : workers + 1
 }
 
-/** Folder of a disk tier that this process may use alone. */
-export interface OpenFolder {
-  readonly path: string
-  readonly spaces: FolderSpaces
-  readonly knownSize: DiskSize | undefined
-  /** Makes the folder and its lock again if a part of it was removed; returns true then. */
-  remake(): Promise<boolean>
-  /** Gives the folder up. */
-  close(): Promise<void>
+/** Returns the slot of one process of several that share the room. */
+export function slotOf (folder: OpenFolder, slot: number, maxGb: number, workers: number): WorkerSlot {
+  return { path: folder.slotPath(slot), maxBytes: Math.floor(maxGb * bytesPerGb / slotsFor(workers)) }
 }
 
 /**
  * Makes the folder of the tier, proves that it can be written, and locks it for this process. An error is one sentence
  * for the operator.
  */
-export async function openFolder (path: string, log: Logger, metrics: Metrics): Promise<OpenFolder> {
-  const onSetAside = (name: string): void => {
-    metrics.foundCorrupt()
-    log.warn({ name }, 'unreadable file in cache.disk.path: set aside')
+export async function openFolder (path: string, workers: number, log: Logger): Promise<OpenFolder> {
+  const locked = { lock: await makeAndLock(path).catch(refuse) }
+  const remake = async (): Promise<void> => {
+    const found = await Promise.all([mark, 'lock'].map(async name => await statsOf(join(path, name))))
+    if (!found.includes(undefined)) return
+    // Closes first, because a server that closes removes the name of its socket.
+    await locked.lock.close()
+    locked.lock = await makeAndLock(path, true)
+    log.warn({ path }, 'cache.disk.path was removed: made again')
+  }
+  const timer = setInterval(() => {
+    remake().catch(() => {})
+  }, remakeEveryMs).unref()
+  const folder = {
+    slotPath: (slot: number) => join(path, String(slot)),
+    emptySlot: async (slot: number) => {
+      await emptySlot(join(path, String(slot)))
+    },
+    close: async () => {
+      clearInterval(timer)
+      await locked.lock.close()
+    }
   }
   try {
-    let lock = await makeAndLock(path, onSetAside)
-    try {
-      await removeEarlierForm(path, log)
-      return {
-        path,
-        spaces: await openFolderSpaces(path, onSetAside),
-        knownSize: await readSize(path),
-        remake: async () => {
-          const found = await Promise.all(
-            [mark, 'lock', ...neededFolders].map(async name => await statsOf(join(path, name)))
-          )
-          if (!found.includes(undefined)) return false
-          // Closes first, because a server that closes removes the name of its socket.
-          await lock.close()
-          lock = await makeAndLock(path, onSetAside, true)
-          log.warn({ path }, 'cache.disk.path was removed: made again')
-          return true
-        },
-        close: async () => {
-          await lock.close()
-        }
-      }
-    } catch (error) {
-      await lock.close()
-      throw error
+    await removeEarlierForm(path, log)
+    for (const name of await readdir(path)) {
+      if (slotName.test(name) && Number(name) > slotsFor(workers)) await folder.emptySlot(Number(name))
     }
+    return folder
   } catch (error) {
+    await folder.close()
+    return refuse(error)
+  }
+
+  function refuse (error: unknown): never {
     throw new Error(`cache.disk.path ${path} cannot be used: ${(error as Error).message}`, { cause: error })
   }
 }
 
-async function makeAndLock (
-  path: string,
-  onSetAside: (name: string) => void,
-  isRemade = false
-): Promise<FolderLock> {
+/** Inspects the folder of a disk tier without making it; a varve that runs may use it. Throws where it is unusable. */
+export async function inspectDiskFolder (path: string, maxGb: number): Promise<DiskFolderFacts> {
+  const state = await stateOf(path)
+  const { bavail, bsize } = await statfs(state === 'new' ? dirname(path) : path)
+  const freeGb = bavail * bsize / bytesPerGb
+  const usedGb = state === 'new' ? 0 : await usedBytes(path) / bytesPerGb
+  return {
+    state,
+    freeGb: rounded(freeGb),
+    usedGb: rounded(usedGb),
+    maxIndexMb: Math.ceil(maxEntriesOf(maxGb * bytesPerGb) * indexBytesPerEntry / 1024 ** 2),
+    problems: freeGb + usedGb >= maxGb
+      ? []
+      : [`the file system has ${rounded(freeGb)} GB free, too little for maxGb ${maxGb}`]
+  }
+}
+
+async function stateOf (path: string): Promise<DiskFolderFacts['state']> {
+  const found = await stat(path).catch((error: unknown) => {
+    if (!isAbsent(error)) throw error
+    return undefined
+  })
+  // A start makes one level only.
+  if (found === undefined) {
+    await access(dirname(path), constants.W_OK)
+    return 'new'
+  }
+  await requireOwnFolder(path)
+  await probe(path)
+  const folder = await open(path, 'r')
+  try {
+    return await ownerOf(lockSocketIn(path, folder)) === undefined ? 'writable' : 'in use'
+  } finally {
+    await folder.close()
+  }
+}
+
+async function usedBytes (path: string): Promise<number> {
+  const files = (await readdir(path, { recursive: true })).filter(name => segmentName.test(name))
+  const sizes = await Promise.all(files.map(async name => (await statsOf(join(path, name)))?.size ?? 0))
+  return sizes.reduce((sum, size) => sum + size, 0)
+}
+
+async function makeAndLock (path: string, isRemade = false): Promise<Pick<OpenFolder, 'close'>> {
   await makeFolder(path)
   await requireOwnFolder(path, isRemade)
-  await writeFile(join(path, mark), '', { flag: appendFlags })
+  await writeFile(join(path, mark), '', { flag: writeFlags })
   const lock = await lockFolder(path)
-  try {
-    await prepareFolder(path, onSetAside)
-    return lock
-  } catch (error) {
+  await probe(path).catch(async (error: unknown) => {
     await lock.close()
     throw error
-  }
+  })
+  return lock
+}
+
+/** Proves that a folder can be written: a file system that is mounted read-only shows it at a write. */
+async function probe (path: string): Promise<void> {
+  const file = join(path, `check-${process.pid}`)
+  await writeFile(file, '', { flag: writeFlags })
+  await unlink(file)
 }
 
 /**
  * Throws for a folder that has files and is not varve's, because varve removes files in its own, and for a link that
  * would lead out of it. One that was varve's a moment ago may have lost its mark before its other files.
  */
-export async function requireOwnFolder (path: string, isRemade = false): Promise<void> {
+async function requireOwnFolder (path: string, isRemade = false): Promise<void> {
   const names = await readdir(path)
-  const first = names.find(name => name !== emptyVolume && !(isRemade && ownNames.has(name)))
-  if (first !== undefined && !names.includes(mark) && !await isOfEarlierRelease(path)) {
+  const isOwn = (name: string): boolean => ownNames.has(name) || slotName.test(name)
+  const first = names.find(name => name !== emptyVolume && !(isRemade && isOwn(name)))
+  const isEarlier = names.includes('entries') && names.includes('generations')
+  if (first !== undefined && !names.includes(mark) && !isEarlier) {
     throw new Error(
       `it holds files that are not varve's, such as ${JSON.stringify(first)}: give varve an empty folder or a new one`
     )
   }
-  for (const name of ownFolders) {
-    const link = (await statsOf(join(path, name)))?.isSymbolicLink() === true
-      ? name
-      : name === 'entries'
-      ? await linkAmongFolders(path, name)
-      : undefined
-    if (link !== undefined) {
-      throw new Error(
-        `${JSON.stringify(link)} in it is a symbolic link, and varve follows none in its folder: remove it`
-      )
-    }
+  for (const name of names.filter(isOwn)) {
+    if ((await statsOf(join(path, name)))?.isSymbolicLink() !== true) continue
+    throw new Error(`${JSON.stringify(name)} in it is a symbolic link, and varve follows none in its folder: remove it`)
   }
-}
-
-/** Finds a link where the three levels of folders above entries belong; lists no entries, which are far more. */
-async function linkAmongFolders (path: string, name: string, level = 1): Promise<string | undefined> {
-  for (const each of await readdir(join(path, name), { withFileTypes: true }).catch(() => [])) {
-    const inner = join(name, each.name)
-    if (each.isSymbolicLink()) return inner
-    const link = each.isDirectory() && level < 3 ? await linkAmongFolders(path, inner, level + 1) : undefined
-    if (link !== undefined) return link
-  }
-  return undefined
-}
-
-// Earlier releases wrote no mark.
-async function isOfEarlierRelease (path: string): Promise<boolean> {
-  const found = await Promise.all(['entries', earlierFolder].map(async name => await statsOf(join(path, name))))
-  return found.every(each => each?.isDirectory() === true)
 }
 
 /** Returns the stats of a file without following a link; undefined if there is none. */
@@ -154,34 +197,38 @@ async function statsOf (path: string): Promise<Stats | undefined> {
   })
 }
 
-async function prepareFolder (path: string, onSetAside: (name: string) => void): Promise<void> {
-  for (const name of neededFolders) {
-    if ((await statsOf(join(path, name)))?.isDirectory() === false) onSetAside(await setAside(path, name))
-    await makeFolder(join(path, name))
-  }
-  // Removes files that a killed process left behind; a folder of that name fails and stays.
-  for (const name of await readdir(join(path, 'tmp'))) {
-    if (temporaryName.test(name)) await unlink(join(path, 'tmp', name)).catch(() => {})
-  }
-  await writeFile(join(path, 'tmp', 'probe'), '', { flag: writeFlags })
-  await unlink(join(path, 'tmp', 'probe'))
-}
-
 /** Removes what an earlier release stored, beside everything else, because no release reads it any more. */
 async function removeEarlierForm (path: string, log: Logger): Promise<void> {
-  const outdated = join(path, outdatedFolder)
-  if (await statsOf(join(path, earlierFolder)) !== undefined) {
+  const names = await readdir(path)
+  const outdated = join(path, 'outdated')
+  if (names.includes('entries')) {
     log.info({ path }, 'cache.disk.path has entries of an earlier release: removed')
+    await rm(outdated, { recursive: true, force: true })
     await rename(join(path, 'entries'), outdated)
-    await makeFolder(join(path, 'entries'))
-    await rm(join(path, 'size'), { force: true })
-    await rm(join(path, earlierFolder), { recursive: true })
   }
+  for (const name of earlierFiles) await rm(join(path, name), { force: true })
+  await removeFrom(join(path, 'tmp'), earlierTemporary)
+  await rm(join(path, 'generations'), { recursive: true, force: true })
   rm(outdated, { recursive: true, force: true }).catch(() => {})
 }
 
+async function emptySlot (path: string): Promise<void> {
+  await removeFrom(path, segmentName)
+  await removeFrom(path, /^spaces(?:\.new)?$/)
+  await removeFrom(join(path, 'set-aside'), /-unreadable-/)
+  await rmdir(path).catch(() => {})
+}
+
+/** Removes files of some names, and the folder if it is empty then; others stay. */
+async function removeFrom (path: string, names: RegExp): Promise<void> {
+  for (const name of await readdir(path).catch(() => [])) {
+    if (names.test(name)) await unlink(join(path, name)).catch(() => {})
+  }
+  await rmdir(path).catch(() => {})
+}
+
 /** Listens on a socket in the folder: the system closes it with the process, however the process ends. */
-async function lockFolder (path: string): Promise<FolderLock> {
+async function lockFolder (path: string): Promise<Pick<OpenFolder, 'close'>> {
   const folder = await open(path, 'r')
   const socket = lockSocketIn(path, folder)
   try {
@@ -205,16 +252,6 @@ async function lockFolder (path: string): Promise<FolderLock> {
   } catch (error) {
     await folder.close()
     throw error
-  }
-}
-
-/** Returns the process that uses a folder; undefined if none does. */
-export async function ownerOfFolder (path: string): Promise<string | undefined> {
-  const folder = await open(path, 'r')
-  try {
-    return await ownerOf(lockSocketIn(path, folder))
-  } finally {
-    await folder.close()
   }
 }
 
@@ -250,9 +287,6 @@ async function ownerOf (socket: string): Promise<string | undefined> {
   })
 }
 
-/** Returns the size of a tier as its folder last recorded it; undefined without a readable record. */
-export async function readSize (path: string): Promise<DiskSize | undefined> {
-  const value = decodeWithChecksum(await readState(join(path, 'size')))
-  const { bytes, entries } = (value ?? {}) as Partial<DiskSize>
-  return typeof bytes === 'number' && typeof entries === 'number' ? { bytes, entries } : undefined
+function rounded (gb: number): number {
+  return Math.round(gb * 1000) / 1000
 }

@@ -1,12 +1,12 @@
 import { type Logger } from 'pino'
 import { type Config } from '../config/schema.js'
 import { type Metrics } from '../metrics/metrics.js'
-import { type DiskToWorker } from '../peers/disk-messages.js'
 import { type Carrier, reachesRedis } from '../peers/peers.js'
-import { type DiskParts, type RedisConnection } from './components.js'
-import { type UsedFolder } from './local-disk-folder.js'
-import { type PrimaryDiskFolder } from './primary-disk-folder.js'
+import { type WorkerSlot } from '../peers/messages.js'
+import { type RedisConnection } from './components.js'
+import { type OpenDiskSlot } from './disk-backend.js'
 import { type startTracing, type Tracing } from './tracing.js'
+import { type WorkerSlots } from './worker-slots.js'
 
 /** Starts tracing, if a collector is configured; else loads nothing. */
 export async function openTracing (
@@ -40,40 +40,29 @@ export async function openRedis (
   return { link, carrier: reachesRedis(ofHost) ? ofHost : redisCarrierOf(redis, link, now), redisBackendOf }
 }
 
-/** Opens the folder of the disk tier, if one is configured; a worker uses the folder that the primary process has. */
+/** Opens the slot of this process for the disk tier, if one is configured; a worker gets its own from the primary. */
 export async function openDisk (
   { cache: { disk: { path, maxGb } } }: Config,
   log: Logger,
   metrics: Metrics,
-  ofPrimary: UsedFolder | undefined
-): Promise<DiskParts | undefined> {
+  ofWorker: WorkerSlot | undefined
+): Promise<OpenDiskSlot | undefined> {
   if (path === null) return undefined
-  const [{ openFolder }, { LocalDiskFolder }, { diskBackendOf }] = await Promise.all([
+  const [{ openFolder, slotOf }, { OpenDiskSlot }] = await Promise.all([
     import('./disk-folder.js'),
-    import('./local-disk-folder.js'),
     import('./disk-backend.js')
   ])
-  const folder = ofPrimary ?? new LocalDiskFolder(await openFolder(path, log, metrics), maxGb, metrics)
-  return { folder, diskBackendOf }
+  if (ofWorker !== undefined) return await OpenDiskSlot.open(ofWorker, log, metrics)
+  const folder = await openFolder(path, 1, log)
+  return await OpenDiskSlot.open(slotOf(folder, 1, maxGb, 1), log, metrics, folder.close)
 }
 
-/** Opens the folder of the disk tier for all workers; undefined if none is configured. */
-export async function openSharedFolder (
-  { cache: { disk: { path, maxGb } } }: Config,
-  log: Logger,
-  metrics: Metrics,
-  broadcast: (message: DiskToWorker) => void
-): Promise<PrimaryDiskFolder | undefined> {
+/** Opens the folder of the disk tier for workers; undefined if none is configured. */
+export async function openWorkerSlots (
+  { cache: { disk: { path, maxGb } }, workers }: Config,
+  log: Logger
+): Promise<WorkerSlots | undefined> {
   if (path === null) return undefined
-  const [{ openFolder }, { LocalDiskFolder }, { PrimaryDiskFolder }] = await Promise.all([
-    import('./disk-folder.js'),
-    import('./local-disk-folder.js'),
-    import('./primary-disk-folder.js')
-  ])
-  const folder = new PrimaryDiskFolder(
-    new LocalDiskFolder(await openFolder(path, log, metrics), maxGb, metrics),
-    broadcast
-  )
-  metrics.addTiers([folder])
-  return folder
+  const [{ openFolder }, { WorkerSlots }] = await Promise.all([import('./disk-folder.js'), import('./worker-slots.js')])
+  return new WorkerSlots(await openFolder(path, workers, log), maxGb)
 }

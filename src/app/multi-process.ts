@@ -12,19 +12,18 @@ import { unavailableError } from '../api/error-response.js'
 import { readPurge } from '../api/purge-request.js'
 import { type PurgeResult } from '../http/admin-app.js'
 import { mergeReadiness, type WorkerStatus, mergeStatuses } from '../http/status.js'
-import { type DiskToPrimary } from '../peers/disk-messages.js'
 import { noCarrier } from '../peers/peers.js'
 import { WorkerPool, type Program } from '../peers/worker-pool.js'
 import { type SentMessage, type ShutdownDeadlines } from '../peers/messages.js'
 import { type WorkerHandle } from '../peers/worker-handle.js'
 import { buildAdmin } from './admin-listener.js'
 import { CurrentConfig } from './current-config.js'
-import { openRedis, openSharedFolder } from './lazy-parts.js'
+import { openRedis, openWorkerSlots } from './lazy-parts.js'
 import { listenOn } from './listen.js'
-import { type PrimaryDiskFolder } from './primary-disk-folder.js'
 import { type Varve } from './single-process.js'
 import { namedUpstreamsOf } from './upstream-lifecycle.js'
 import { type SharedMethods, WorkerGroup } from './worker-group.js'
+import { type WorkerSlots } from './worker-slots.js'
 
 const now = (): number => performance.now()
 // Bounds /metrics and /readyz, which leave out a worker that does not respond in time.
@@ -76,7 +75,7 @@ class PrimaryProcess {
   // Workers that start later get these too.
   readonly #cordons = new Set<string>()
   readonly #endedSpaces: string[] = []
-  #folder: PrimaryDiskFolder | undefined
+  #slots: WorkerSlots | undefined
   #isStopping = false
 
   constructor (config: Config, sandbox: NamedUpstream | undefined, log: Logger, program: Program, metrics: Metrics) {
@@ -97,7 +96,7 @@ class PrimaryProcess {
       onExited: worker => {
         this.#summedMetrics.remove(worker)
         this.#recent.remove(worker)
-        this.#folder?.removeTemporaryFilesOf(worker.pid).catch(() => {})
+        this.#slots?.release(worker).catch(() => {})
       }
     })
     const statusOf = async (merge: typeof mergeReadiness | typeof mergeStatuses): Promise<object> =>
@@ -113,9 +112,7 @@ class PrimaryProcess {
 
   /** Listens, then starts the workers; resolves when each has polled its upstreams. */
   async start (config: Config): Promise<Pick<Varve, 'url' | 'adminUrl'>> {
-    this.#folder = await openSharedFolder(config, this.#log, this.#metrics, message => {
-      this.#workerPool.broadcast(message)
-    })
+    this.#slots = await openWorkerSlots(config, this.#log)
     // Listens before any worker starts, because a worker contacts upstreams and Redis at once.
     const adminUrl = await listenOn(this.#admin, config.admin.listen, 'admin.listen')
     const url = await this.#workerPool.listen(await this.#addGroup(config))
@@ -155,7 +152,7 @@ class PrimaryProcess {
     await this.#workerPool.stop(deadlines)
     await this.#admin.close()
     await this.#closeGroups([...this.#groups])
-    await this.#folder?.stop()
+    await this.#slots?.close()
   }
 
   async #addGroup (config: Config): Promise<WorkerGroup> {
@@ -167,10 +164,10 @@ class PrimaryProcess {
       now,
       redis: await openRedis(config, this.#metrics, now, noCarrier),
       cordoned: () => [...this.#cordons],
-      folder: () => this.#folder?.state,
+      slotFor: (worker, workers) => this.#slots?.slotFor(worker, workers),
       sharedMethodsFor: worker => this.#methodsFor(worker),
-      onMessage: (message, from) => {
-        this.#onMessage(message, from)
+      onMessage: message => {
+        this.#onMessage(message)
       }
     })
     this.#groups.add(group)
@@ -200,14 +197,8 @@ class PrimaryProcess {
     }
   }
 
-  #onMessage (message: SentMessage | DiskToPrimary, from: WorkerHandle): void {
+  #onMessage (message: SentMessage): void {
     switch (message.kind) {
-      case 'disk_change':
-        return this.#folder?.change(message, answer => {
-          from.send(answer)
-        })
-      case 'disk_used':
-        return this.#folder?.use(message)
       case 'changed':
         return this.#countReset(message.resetFrom)
       case 'head':
@@ -269,15 +260,15 @@ class PrimaryProcess {
     first: WorkerHandle,
     begun?: string
   ): Promise<ReadonlyArray<PromiseSettledResult<boolean>>> {
-    const purgeIn = async (workers: readonly WorkerHandle[]): Promise<ReadonlyArray<PromiseSettledResult<boolean>>> =>
-      await Promise.allSettled(
-        workers.map(async worker => await worker.calls.call(changeTimeoutMs, 'purgeLocally', body, begun))
-      )
-    const once = await purgeIn(this.#listening.filter(worker => worker !== first))
-    // A worker may have read from the shared disk what another one wrote before it was purged; a new space has nothing.
-    const isOnce = this.#folder === undefined || readPurge(body).all
-    const again = isOnce ? [] : await purgeIn(this.#listening)
-    return [...once, ...again]
+    // A worker that starts has purged entries on its disk, but none in memory.
+    const others = this.#workerPool.all.filter(worker =>
+      worker !== first && (worker.isListening || this.#slots?.has(worker) === true)
+    )
+    const results = await Promise.allSettled(
+      others.map(async worker => await worker.calls.call(changeTimeoutMs, 'purgeLocally', body, begun))
+    )
+    await this.#slots?.purged(others.filter((_, at) => results[at]?.status === 'rejected'))
+    return results
   }
 
   async #setCordoned (upstream: string, isCordoned: boolean): Promise<boolean> {

@@ -79,12 +79,12 @@ export async function buildProxyServer (
     metrics,
     {
       redis: await openRedis(config, metrics, now, host.carrier),
-      disk: await openDisk(config, log, metrics, host.folder)
+      disk: await openDisk(config, log, metrics, host.slot)
     },
     host
   )
   const { proxy, upstreamPool, headPollers, upstreamLifecycle, following, spaces } = components
-  const { peers, probes, peerSync, redisBackend, diskBackend } = components
+  const { peers, probes, peerSync, redisBackend, backends } = components
   const { certificate } = components
   const { tracker, invalidator, inFlight } = proxy
   const tiers = [proxy.memory, ...proxy.lowerTiers]
@@ -150,8 +150,7 @@ export async function buildProxyServer (
     await Promise.all([upstreamLifecycle.close(), ...tiers.map(async tier => await tier.close())])
     peerSync.stop()
     peers.stop()
-    redisBackend?.stop()
-    await diskBackend?.stop()
+    for (const backend of backends) await backend.stop()
     await tracing?.close()
   }
   const statusSources: StatusSources = {
@@ -168,9 +167,8 @@ export async function buildProxyServer (
     info: () => ({ version, docs, host: hostname(), isSandbox }),
     degradedTiers: () =>
       [
-        ...proxy.lowerTiers.flatMap(({ warnings }) => warnings),
-        ...redisBackend?.warnings() ?? [],
-        ...diskBackend?.warnings() ?? [],
+        ...backends.flatMap(({ store }) => store.warnings),
+        ...backends.flatMap(backend => backend.warnings()),
         ...following.warnings
       ].map(text => masker.mask(text)),
     degradedCertificate: () => certificate?.warnings ?? []
@@ -186,7 +184,7 @@ export async function buildProxyServer (
       tracker,
       spaces,
       invalidator,
-      sharedTier: redisBackend,
+      shared: redisBackend,
       sync: async () => {
         await peerSync.sync()
       },
@@ -200,17 +198,18 @@ export async function buildProxyServer (
     },
     listen: async () => await listenOn(app, config.listen, 'listen'),
     start: async () => {
-      diskBackend?.start()
-      await redisBackend?.start(async () => {
-        await peerSync.sync()
-      })
+      await Promise.all(backends.map(async backend => {
+        await backend.start(async () => {
+          await peerSync.sync()
+        })
+      }))
       peers.start()
       peerSync.start()
       // A silent upstream must not prevent a process from serving cached responses or from stopping (law 6: the cache
       // can only help).
       await withTimeout(maxStartMs, headPollers.start())
       await spaces.restore()
-      // Redis is read once its purges are known.
+      // A shared tier is read once its purges are known.
       await peerSync.sync().catch(() => {})
       const reason = describeChainMismatch(upstreamPool.upstreams, tracker)
       if (reason !== undefined) {

@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { type Invalidation } from '../cache/invalidation.js'
-import { type LowerTier } from '../cache/tier.js'
-import { type Space } from '../chain/space.js'
+import { Space } from '../chain/space.js'
 import { type Tracker } from '../chain/tracker.js'
 import { invalidationOfRead, type LocalInvalidator } from '../proxy/local-invalidator.js'
 import { encodePurgeRequest, readPurge } from '../api/purge-request.js'
@@ -9,24 +8,14 @@ import { ErrorResponse, unavailableError } from '../api/error-response.js'
 import { type Spaces } from '../chain/spaces.js'
 import { type PurgeResult } from '../http/admin-app.js'
 import { withTimeout } from '../with-timeout.js'
-import { type PurgedRead } from '../peers/purges.js'
-
-/** Tier that hosts share, and what reaches all of them through it. */
-export interface SharedTier {
-  readonly tier: LowerTier
-  /**
-   * Purges a read on every host; resolves with false while some are still to be notified. `onFound` reports that this
-   * process or the tier had any of it.
-   */
-  purge(space: Space, purge: PurgedRead, onFound?: () => void): Promise<boolean>
-}
+import { type SharedBackend } from './store-backend.js'
 
 /** Parts that a purge reaches. */
 export interface PurgerOptions {
   readonly tracker: Tracker
   readonly spaces: Spaces
   readonly invalidator: LocalInvalidator
-  readonly sharedTier: SharedTier | undefined
+  readonly shared: SharedBackend | undefined
   /** Reads what peers share, and applies it here. */
   readonly sync: () => Promise<void>
   /** Names the upstreams that serve another chain than the configured one. */
@@ -49,7 +38,7 @@ const maxFollowMs = 2000
 
 /** Builds the purger of one process. */
 export function buildPurger (
-  { tracker, spaces, invalidator, sharedTier, sync, chainMismatch }: PurgerOptions
+  { tracker, spaces, invalidator, shared, sync, chainMismatch }: PurgerOptions
 ): Purger {
   // Earlier purges of reads apply in a new space too, before a client fills it.
   const applyEarlier = async (): Promise<void> => {
@@ -68,11 +57,11 @@ export function buildPurger (
         return { everywhere, space: tracker.space?.name }
       }
       let isFound = false
-      const purged = sharedTier !== undefined
-        ? sharedTier.purge(space, { id, request: encodePurgeRequest(purge.read).toString() }, () => {
+      const purged = shared !== undefined
+        ? shared.purge(space, { id, request: encodePurgeRequest(purge.read).toString() }, () => {
           isFound = true
         })
-        : invalidator.invalidate(invalidationOfRead(purge.read, space)).then(hadAny => {
+        : invalidator.invalidate(space, invalidationOfRead(purge.read, space)).then(hadAny => {
           isFound = hadAny
           return true
         })
@@ -94,7 +83,9 @@ export function buildPurger (
         await applyEarlier()
         return true
       }
-      return space !== undefined && await invalidator.invalidate(invalidationOfRead(purge.read, space))
+      // A worker that has not reached an upstream yet may have the read on its disk.
+      const purgedIn = space ?? Space.begin(tracker.chainId ?? 0)
+      return await invalidator.invalidate(purgedIn, invalidationOfRead(purge.read, purgedIn))
     }
   }
 }

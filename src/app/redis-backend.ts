@@ -1,5 +1,6 @@
 import { type Logger } from 'pino'
-import { RedisTier, redisKeyPrefix, type WriteBudget } from '../cache/redis-tier.js'
+import { RedisTier, redisKeyPrefix } from '../cache/redis-tier.js'
+import { type WriteBudget } from '../cache/write-queue.js'
 import { type TokenBuckets } from '../clients/token-buckets.js'
 import { RedisBuckets } from '../clients/redis-buckets.js'
 import { type Config } from '../config/schema.js'
@@ -17,7 +18,7 @@ import { type RedisParts } from '../peers/peer-sync.js'
 import { type Records } from '../peers/records.js'
 import { type Spaces } from '../chain/spaces.js'
 import { invalidationOfPurge } from './purger.js'
-import { type SharedTier } from './purger.js'
+import { type SharedBackend } from './store-backend.js'
 
 /** Parts that the Redis backend needs. */
 export interface RedisBackendOptions {
@@ -40,19 +41,13 @@ export interface RedisBackendOptions {
 }
 
 /** State that replicas share through Redis, with its synchronization. */
-export interface RedisBackend extends SharedTier {
+export interface RedisBackend extends SharedBackend {
   readonly link: RedisLink
   readonly shared: RedisParts
   /** Counts client limits across all replicas. */
   readonly buckets: TokenBuckets
-  /** Problems beside those of the tier, as readable sentences. */
-  warnings(): readonly string[]
-  /** Connects; resolves when it is known if Redis is up. `onUp` runs whenever it is. */
-  start(onUp: () => Promise<void>): Promise<void>
   /** Stops the use of Redis until its records are read again, because another process has lost it. */
   onLost(): void
-  /** Disconnects, after the tier has been closed. */
-  stop(): void
 }
 
 const downMessages = {
@@ -74,7 +69,7 @@ export function redisBackendOf (options: RedisBackendOptions): RedisBackend {
     metrics,
     inFlight,
     now,
-    isAgreed: () => spaces.isIn(place) && purgeState.isAppliedIn(tracker.space)
+    space: () => spaces.isIn(place) && purgeState.isAppliedIn(tracker.space) ? tracker.space : undefined
   })
   const purges = new Purges({
     state: purgeState,
@@ -97,7 +92,7 @@ export function redisBackendOf (options: RedisBackendOptions): RedisBackend {
       : [`Redis tier not read: it rejects the state of the chain: ${place.error}`]
   }
   return {
-    tier,
+    store: tier,
     link,
     onLost: () => {
       spaces.suspend(place)
@@ -129,7 +124,7 @@ export function redisBackendOf (options: RedisBackendOptions): RedisBackend {
       settingsCheck.start()
     },
     purge: async (...purge) => await purges.purge(...purge),
-    stop: () => {
+    stop: async () => {
       settingsCheck.stop()
       link.stop()
     }

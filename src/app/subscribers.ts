@@ -1,5 +1,4 @@
 import { type Logger } from 'pino'
-import { type LowerTier } from '../cache/tier.js'
 import { type Spaces } from '../chain/spaces.js'
 import { type Tracker } from '../chain/tracker.js'
 import { type VersionWaits } from '../chain/version-waits.js'
@@ -24,7 +23,6 @@ export interface Subscribers {
   readonly spaces: Spaces
   readonly versionWaits: VersionWaits
   readonly invalidator: LocalInvalidator
-  readonly lowerTiers: readonly LowerTier[]
   readonly lowestRequested: LowestRecentRequest
   readonly following: Following
   readonly peers: Peers
@@ -48,7 +46,6 @@ function subscribeToChain (
     spaces,
     versionWaits,
     invalidator,
-    lowerTiers,
     lowestRequested,
     following,
     peers,
@@ -84,10 +81,6 @@ function subscribeToChain (
   chain.spaceChanged.subscribe(() => {
     lowestRequested.clear()
     following.reset()
-  })
-  // Pending writes are of the previous space, which may belong to another chain (law 7: chains never mix).
-  chain.spaceChanged.subscribe(() => {
-    for (const tier of lowerTiers) tier.dropPending()
   })
   chain.spaceChanged.subscribe(({ name }) => {
     log.info({ space: name }, 'space changed')

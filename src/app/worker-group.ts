@@ -1,7 +1,12 @@
 import { type Config, type NamedUpstream } from '../config/schema.js'
 import { bytesPerMb } from '../config/units.js'
-import { type DiskToPrimary, type FolderState } from '../peers/disk-messages.js'
-import { type PrimaryMethods, type RecordPlace, type SentMessage, type StartMessage } from '../peers/messages.js'
+import {
+  type PrimaryMethods,
+  type RecordPlace,
+  type SentMessage,
+  type StartMessage,
+  type WorkerSlot
+} from '../peers/messages.js'
 import { MemoryRecords, type Records } from '../peers/records.js'
 import { type WorkerPool, type WorkerPoolOptions } from '../peers/worker-pool.js'
 import { type WorkerHandle } from '../peers/worker-handle.js'
@@ -26,9 +31,9 @@ export interface GroupOptions {
   /** Connection to Redis of all these workers, which are one peer of the other hosts. */
   readonly redis: RedisConnection | undefined
   readonly cordoned: () => readonly string[]
-  readonly folder: () => FolderState | undefined
+  readonly slotFor: (worker: WorkerHandle, workers: number) => WorkerSlot | undefined
   readonly sharedMethodsFor: (worker: WorkerHandle) => SharedMethods
-  readonly onMessage: (message: SentMessage | DiskToPrimary, from: WorkerHandle) => void
+  readonly onMessage: (message: SentMessage) => void
 }
 
 /** Workers of one configuration, each with its share of the limits; what they share is theirs alone. */
@@ -63,10 +68,16 @@ export class WorkerGroup implements WorkerPoolOptions {
     }
   }
 
-  startMessage (): StartMessage {
-    const { sandbox, cordoned, folder } = this.#options
-    const config = workerConfigOf(this.#config)
-    return { kind: 'start', configuration: this.#name, config, sandbox, cordoned: cordoned(), folder: folder() }
+  startMessage (to: WorkerHandle): StartMessage {
+    const { sandbox, cordoned, slotFor } = this.#options
+    return {
+      kind: 'start',
+      configuration: this.#name,
+      config: workerConfigOf(this.#config),
+      sandbox,
+      cordoned: cordoned(),
+      slot: slotFor(to, this.count)
+    }
   }
 
   methodsFor (worker: WorkerHandle): PrimaryMethods {
@@ -87,13 +98,11 @@ export class WorkerGroup implements WorkerPoolOptions {
   }
 
   /** Passes a message on, to the other workers and to the other hosts. */
-  onMessage (message: SentMessage | DiskToPrimary, from: WorkerHandle): void {
+  onMessage (message: SentMessage, from: WorkerHandle): void {
     const { workerPool, redis, onMessage } = this.#options
-    if (message.kind !== 'disk_change' && message.kind !== 'disk_used') {
-      workerPool.broadcast(message, from)
-      redis?.carrier.publish(message)
-    }
-    onMessage(message, from)
+    workerPool.broadcast(message, from)
+    redis?.carrier.publish(message)
+    onMessage(message)
   }
 
   close (): void {

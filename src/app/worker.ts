@@ -20,7 +20,6 @@ import { installFaultHandlers } from './process-exit.js'
 import { type ExitCode, exitCodes, type Io, UsageError } from './io.js'
 import { openLog } from './log.js'
 import { type ProxyServer, buildProxyServer } from './proxy-server.js'
-import { WorkerDiskFolder } from './worker-disk-folder.js'
 
 const aliveEveryMs = 1000
 // Messages that wait while the primary process hangs.
@@ -91,7 +90,6 @@ class PrimaryLink {
   readonly #stop = new Deferred<ShutdownDeadlines | undefined>()
   readonly #built = new Deferred<{ readonly server: ProxyServer, readonly metrics: Metrics }>()
   #server: ProxyServer | undefined
-  #folder: WorkerDiskFolder | undefined
   #replacing: Promise<void> = Promise.resolve()
 
   constructor (send: (message: ToPrimary) => void) {
@@ -108,17 +106,12 @@ class PrimaryLink {
   receive (message: ToWorker): void {
     switch (message.kind) {
       case 'start':
-        this.#folder = message.folder && new WorkerDiskFolder(message.folder, this.#send)
         return this.#start.resolve(message)
       case 'stop':
         return this.#stop.resolve(message.deadlines)
       case 'call':
       case 'result':
         return this.#primary.receive(message)
-      case 'disk_spaces':
-      case 'disk_size':
-      case 'disk_changed':
-        return this.#folder?.onMessage(message)
       case 'changed':
       case 'head':
       case 'tail':
@@ -130,13 +123,13 @@ class PrimaryLink {
 
   /** Serves until a `stop` message. */
   async serve (start: StartMessage, log: Logger, metrics: Metrics): Promise<void> {
-    const { configuration, config, sandbox, cordoned } = start
+    const { configuration, config, sandbox, cordoned, slot } = start
     const primary = this.#primary
     const host: Host = {
       configuration,
       cordoned,
       carrier: this.#carrier,
-      folder: this.#folder,
+      slot,
       buckets: new IpcBuckets(primary, new LocalBuckets(() => performance.now())),
       lease: async (name, ms) => await primary.call(leaseTimeoutMs, 'lease', name, ms),
       release: async name => await primary.call(leaseTimeoutMs, 'release', name),

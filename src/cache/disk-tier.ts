@@ -1,84 +1,115 @@
-import { intervalKeyOf, familyOfKey, type ReadKeys, type EntryInterval } from '../api/read.js'
+import { hash } from 'node:crypto'
+import { setImmediate as pause } from 'node:timers/promises'
+import { familyOfKey, intervalKeyOf } from '../api/read.js'
 import { withTimeout } from '../with-timeout.js'
-import { bytesOnDisk, type DiskFiles } from './disk-files.js'
-import { type DiskRoom } from './disk-evictor.js'
-import { DiskIntervalIndex, type DiskInterval } from './disk-interval-index.js'
-import { decodeRecord, encodeRecord } from './disk-record.js'
+import { DiskFiles, type DiskOperation } from './disk-files.js'
+import { DiskIndex, type RecordPlace } from './disk-index.js'
+import { type Copy, DiskLog, type Segment, stepsPerPause } from './disk-log.js'
+import { DiskPurges } from './disk-purges.js'
+import {
+  decodeRecord,
+  digestBytes,
+  encodeEntryRecord,
+  encodePurgeRecord,
+  type EntryIdentity,
+  type EntryRecord,
+  type FamilyInterval,
+  type PurgeRecord,
+  type SegmentList
+} from './disk-segment.js'
+import { decodeEntry, encodeEntry, LargeEntryError, mostBytesBesideBody, type StoredEntry } from './entry-codec.js'
 import { invalidates, type Invalidation } from './invalidation.js'
-import { LargeEntryError, type StoredEntry } from './entry-codec.js'
 import {
   type FoundEntry,
-  type EntrySelector,
-  type LowerTier,
-  type OwnTier,
+  type LowerStore,
+  type OwnStore,
+  type StoreSpace,
+  type StoreWrite,
   type TierMetrics,
-  type TierStatus,
-  type TierWrite
+  type TierStatus
 } from './tier.js'
-import { type HeldBytes, WriteQueue } from './write-queue.js'
+import { type WriteBudget, WriteQueue } from './write-queue.js'
 
 /** Settings and callbacks of a disk tier. */
 export interface DiskTierOptions {
-  readonly files: DiskFiles
-  readonly room: DiskRoom
+  /** Folder of this process alone; it exists. */
+  readonly path: string
+  readonly maxBytes: number
   /** A longer body is a miss. */
   readonly maxEntryBytes: number
-  readonly metrics: Pick<TierMetrics, 'wrote' | 'foundCorrupt'> & { dropped(): void }
-  /** Holds the body of a write in the budget for bytes outside the cache; undefined if no room is left. */
-  readonly holdQueued: (buffer: ArrayBufferLike) => HeldBytes | undefined
+  readonly metrics: TierMetrics & { dropped(): void, diskFailed(operation: DiskOperation): void }
+  readonly inFlight: WriteBudget
   readonly now: () => number
   readonly wallClockMs: () => number
-  /** Folder with the entries of our chain; undefined while it may be another chain's (law 7: chains never mix). */
-  readonly space: () => string | undefined
-  /** Gives our chain an empty folder; resolves once that is durable, and nothing may be read before. */
-  readonly renewSpace: () => Promise<void>
+  /** Space that the folder has; undefined while its entries may be another chain's (law 7: chains never mix). */
+  readonly space: () => StoreSpace | undefined
 }
 
-/** Write in the queue, with the time at which waiting began. */
-interface QueuedWrite extends TierWrite {
+interface QueuedWrite extends StoreWrite {
+  readonly space: StoreSpace
   readonly queuedAtMs: number
 }
 
 // Promised to operators: an entry is on the disk within a second, or counted as dropped.
 const maxQueuedMs = 1000
 const finalWritesMs = 1000
-// Failed invalidations beyond this are replaced by one of everything (law 10: nothing grows without bound).
-const maxPending = 256
-// Leaves threads of Node.js to reads, DNS look-ups and compression.
-const maxConcurrentWrites = 1
+// Many writes at once share a batch.
+const maxConcurrentWrites = 64
+// Bounds the index to one entry for each KB of the folder (law 10: nothing grows without bound).
+const bytesPerIndexedEntry = 1024
+/** Bound on the memory of an indexed entry. */
+export const indexBytesPerEntry = 64
+// A record from further ahead was written before the clock went back, so its age is unknown.
+const clockToleranceMs = 5000
 
-/** Invalidation that is not durable yet. */
-interface PendingInvalidation {
-  readonly run: () => Promise<void>
-  running: Promise<void> | undefined
+/** Returns the most entries that a folder of a size may have. */
+export function maxEntriesOf (maxBytes: number): number {
+  return Math.ceil(maxBytes / bytesPerIndexedEntry)
 }
 
-/** Disk tier: a file per entry; a damaged, late or unreadable one is a miss (law 6: the cache can only help). */
-export class DiskTier implements LowerTier, OwnTier {
+/** Disk tier: a log of segments with an index in memory; a damaged, late or unreadable record is a miss (law 6). */
+export class DiskTier implements LowerStore, OwnStore {
   readonly name = 'disk'
   readonly #options: DiskTierOptions
-  readonly #index: DiskIntervalIndex
-  readonly #writeQueue: WriteQueue<QueuedWrite>
-  // Invalidations that are not durable yet; nothing is read before they are.
-  #pending: PendingInvalidation[] = []
+  readonly #files: DiskFiles
+  readonly #log: DiskLog
+  readonly #queue: WriteQueue<QueuedWrite>
+  // One for each name of a space, since entries of several may lie in the folder.
+  readonly #indexes = new Map<string, DiskIndex>()
+  #purges = new DiskPurges()
+  // Purges that a power cut could undo.
+  #unsynced: Array<PurgeRecord & { readonly space: StoreSpace }> = []
+  #loading: Promise<void> | undefined
+  #isLoaded = false
+  #isCompressing = false
   #writeError: string | undefined
 
   constructor (options: DiskTierOptions) {
-    const { files, metrics } = options
+    const { path, maxBytes, maxEntryBytes, metrics, inFlight, now, space } = options
     this.#options = options
-    this.#index = new DiskIntervalIndex({
-      files,
-      foundCorrupt: () => {
-        metrics.foundCorrupt()
+    this.#files = new DiskFiles({
+      path,
+      onError: operation => {
+        metrics.diskFailed(operation)
       }
     })
-    this.#writeQueue = new WriteQueue(async item => {
+    this.#log = new DiskLog({
+      files: this.#files,
+      maxBytes,
+      maxRecordBytes: maxEntryBytes + mostBytesBesideBody,
+      foundCorrupt: () => {
+        metrics.foundCorrupt()
+      },
+      isFull: () => this.#entries > maxEntriesOf(maxBytes),
+      evict: async (...evicted) => await this.#evict(...evicted)
+    })
+    this.#queue = new WriteQueue(async item => {
       await this.#write(item)
     }, {
-      now: options.now,
-      hold: ({ stored: { body } }) => options.holdQueued(body.buffer),
+      now,
+      hold: ({ stored: { body } }) => inFlight.holdQueued(body.buffer),
       maxConcurrentWrites,
-      canWrite: () => options.space() !== undefined,
+      canWrite: () => this.#isLoaded && space() !== undefined,
       onWriteError: reason => {
         if (reason !== undefined) this.#writeError = reason
       },
@@ -88,202 +119,315 @@ export class DiskTier implements LowerTier, OwnTier {
     })
   }
 
-  async get (selector: EntrySelector): Promise<FoundEntry | undefined> {
-    const space = this.#options.space()
-    if (space === undefined || this.#pending.length > 0) return undefined
+  /** Reads what the folder has; nothing is found or written before. */
+  async load (): Promise<void> {
+    this.#loading ??= this.#log.load(async segment => {
+      await this.#addSegment(segment)
+    }).catch(() => {
+      this.#options.metrics.diskFailed('scan')
+    }).then(() => {
+      this.#purges.coverLost()
+      this.#isLoaded = true
+      this.#queue.resume()
+    })
+    await this.#loading
+  }
+
+  async get (space: StoreSpace, key: string): Promise<FoundEntry | undefined> {
+    const index = this.#readable(space)
     // The files count failures.
-    return await this.#look(space, selector).catch(() => undefined)
+    return index && await this.#read(index, key, digestOf(space, key)).catch(() => undefined)
+  }
+
+  async covering (space: StoreSpace, family: string, version: bigint): Promise<FoundEntry | undefined> {
+    const interval = this.#readable(space)?.covering(withoutSpace(space, family), version)
+    const found = interval && await this.get(space, intervalKeyOf(family, interval.number))
+    const validity = found?.stored.validity
+    // Another entry may have taken the key.
+    return validity !== undefined && validity.first <= version && version <= validity.last ? found : undefined
   }
 
   /** Queues an entry for the disk; no response waits for the write. */
-  put (item: TierWrite): void {
-    const { stored: { key, validity } } = item
-    if (validity === undefined || this.#index.accepts(validity)) {
-      this.#writeQueue.add(key, { ...item, queuedAtMs: this.#options.now() })
-    }
+  put (space: StoreSpace, item: StoreWrite): void {
+    this.#queue.add(item.stored.key, { ...item, space, queuedAtMs: this.#options.now() })
   }
 
-  /** Invalidates entries and queued writes: hides the tier until the invalidation is durable; true if it had any. */
-  async invalidate (invalidation: Invalidation): Promise<boolean> {
-    let hadAny = this.#writeQueue.drop(({ stored }) => invalidates(invalidation, stored))
-    const wasProven = this.#options.space() !== undefined
-    await this.#hideUntilDone(async () => {
-      if (await this.#invalidate(invalidation, wasProven)) hadAny = true
+  /** Hides entries at once; resolves when no later process finds them either, with true if there were any. */
+  async drop (space: StoreSpace, what: Invalidation): Promise<boolean> {
+    const hadQueued = this.#queue.drop(({ stored }) => invalidates(what, stored))
+    await this.#loading
+    const hadAny = await this.#purge(space, {
+      isOfAll: this.#purges.isFull,
+      digests: what.keys.map(key => digestOf(space, key)),
+      intervals: what.intervals.map(interval => ({ ...interval, family: withoutSpace(space, interval.family) }))
     })
-    return hadAny
+    return hadQueued || hadAny
   }
 
-  /** Invalidates everything: hides the tier at once, until our chain has another folder. */
-  async clear (): Promise<void> {
-    this.dropPending()
-    await this.#hideUntilDone(this.#options.renewSpace)
+  /** Hides everything at once; resolves when no later process finds any of it. */
+  async clear (space: StoreSpace): Promise<void> {
+    this.#queue.drop(() => true)
+    await this.#loading
+    await this.#purge(space, { isOfAll: true, digests: [], intervals: [] })
   }
 
-  /** Drops all queued writes, and retries of writes in flight. */
-  dropPending (): void {
-    this.#writeQueue.drop(() => true)
-  }
-
-  /** Starts writes that waited for the chain, and repeats invalidations that failed; rejects if one fails again. */
+  /** Starts writes that waited for the chain, and repeats purges that the disk rejected; rejects if it does again. */
   async resume (): Promise<void> {
-    this.#writeQueue.resume()
-    await Promise.all(this.#pending.map(async pending => {
-      await this.#deliver(pending)
-    }))
+    this.#queue.resume()
+    for (const purge of [...this.#unsynced]) await this.#persist(purge)
+  }
+
+  /** Begins again if the folder was removed; returns true then. */
+  async resetIfRemoved (): Promise<boolean> {
+    if (!await this.#log.isRemoved()) return false
+    await this.#log.reset()
+    this.#indexes.clear()
+    return true
   }
 
   /** Resolves when nothing is in flight and no queued write can start. */
   async waitUntilIdle (): Promise<void> {
-    await this.#writeQueue.waitUntilIdle()
+    await this.#queue.waitUntilIdle()
   }
 
   get status (): TierStatus {
-    const { files, room: { entries, bytes, maxBytes, isShared } } = this.#options
-    const sizes = { entries, bytes, maxBytes, ...(isShared && { isShared }) }
-    return files.isHanging ? { ...sizes, state: 'down', reason: 'reads time out' } : { ...sizes, state: 'up' }
+    const sizes = { entries: this.#entries, bytes: this.#log.bytes, maxBytes: this.#options.maxBytes }
+    return this.#files.isHanging ? { ...sizes, state: 'down', reason: 'reads time out' } : { ...sizes, state: 'up' }
+  }
+
+  /** Memory of the index. */
+  get indexBytes (): number {
+    return [...this.#indexes.values()].reduce((sum, { bytes }) => sum + bytes, 0)
   }
 
   get warnings (): readonly string[] {
-    const { files } = this.#options
     return [
-      ...(files.isHanging ? ['disk is down: reads time out'] : []),
+      ...(this.#isLoaded ? [] : ['disk tier not read yet: its index is being read']),
+      ...(this.#files.isHanging ? ['disk is down: reads time out'] : []),
       ...(this.#writeError === undefined ? [] : [`disk rejects writes: ${this.#writeError}`]),
-      ...(this.#pending.some(({ running }) => running === undefined)
-        ? ['disk tier not read: purges could not be written to it yet']
-        : [])
+      ...(this.#unsynced.length > 0 ? ['purges could not be written to the disk yet: a restart would undo them'] : [])
     ]
   }
 
   async close (): Promise<void> {
     await withTimeout(finalWritesMs, this.waitUntilIdle())
-    this.#writeQueue.stop()
-    await withTimeout(finalWritesMs, this.#writeQueue.waitForInFlight())
-  }
-
-  async #hideUntilDone (run: () => Promise<void>): Promise<void> {
-    const pending = { run, running: undefined }
-    this.#pending.push(pending)
-    if (this.#pending.length > maxPending) {
-      this.#pending = [{ run: this.#options.renewSpace, running: undefined }]
-      return await this.resume()
-    }
-    await this.#deliver(pending)
-  }
-
-  async #deliver (pending: PendingInvalidation): Promise<void> {
-    pending.running ??= pending.run().then(() => {
-      this.#pending = this.#pending.filter(other => other !== pending)
-    }).finally(() => {
-      pending.running = undefined
-    })
-    await pending.running
-  }
-
-  async #invalidate (invalidation: Invalidation, wasProven: boolean): Promise<boolean> {
-    const space = this.#options.space()
-    if (space === undefined) throw new Error('the chain on the disk is not proven yet')
-    // Keys name the space of their time; another one, proven since, has the same reads under other keys.
-    if (!wasProven && !isOfSpace(invalidation, space)) {
-      await this.#options.renewSpace()
-      return true
-    }
-    // A write that finished after the look-up would survive the invalidation.
-    await this.#writeQueue.waitForInFlight()
-    const found = await Promise.all(
-      invalidation.intervals.map(async interval =>
-        (await this.#index.find(space, interval)).map(({ height }) => intervalKeyOf(interval.family, height))
-      )
+    this.#queue.stop()
+    await withTimeout(
+      finalWritesMs,
+      this.#queue.waitForInFlight().then(async () => {
+        await this.#log.close()
+      })
     )
-    const removed = await Promise.all(
-      [...new Set([...invalidation.keys, ...found.flat()])].map(async key => await this.#remove(space, key))
-    )
-    return removed.includes(true)
   }
 
-  async #look (space: string, selector: EntrySelector): Promise<FoundEntry | undefined> {
-    switch (selector.by) {
-      case 'key':
-        return await this.#getByKey(space, selector.keys)
-      case 'version':
-        return await this.#getByVersion(space, selector.family, selector.version)
+  get #entries (): number {
+    return [...this.#indexes.values()].reduce((sum, { size }) => sum + size, 0)
+  }
+
+  #readable (space: StoreSpace): DiskIndex | undefined {
+    return this.#isLoaded && this.#options.space() === space ? this.#indexes.get(space.name) : undefined
+  }
+
+  async #addSegment ({ space, number, list }: Segment): Promise<void> {
+    for (const purge of list.purges) this.#purges.add(purge)
+    for (let nth = 0; nth < list.size; nth++) {
+      const item = list.item(nth)
+      if (!this.#purges.covers(item)) this.#add(space, item, { ...item, segment: number })
+      this.#purges.learn(item.sequence)
+      if (nth % stepsPerPause === 0) await pause()
     }
   }
 
-  async #getByKey (space: string, { value, text, intervalFamily }: ReadKeys): Promise<FoundEntry | undefined> {
-    if (intervalFamily !== undefined) return await this.#getIndexed(space, value)
-    return await this.#read(space, value) ?? (text === value ? undefined : await this.#read(space, text))
-  }
-
-  async #getByVersion (space: string, family: string, version: bigint): Promise<FoundEntry | undefined> {
-    for (
-      const { height } of await this.#index.find(space, { family, first: version, last: version })
-    ) {
-      const found = await this.#getIndexed(space, intervalKeyOf(family, height))
-      const validity = found?.stored.validity
-      if (validity !== undefined && version >= validity.first && version <= validity.last) return found
+  #add ({ name }: StoreSpace, { digest, interval }: EntryIdentity, place: RecordPlace): void {
+    const index = this.#indexes.get(name) ?? new DiskIndex(segment => this.#log.segments.has(segment))
+    this.#indexes.set(name, index)
+    if (interval !== undefined) {
+      const { family, first, last, number } = interval
+      // One version has one entry in a family; the older one leaves because nothing proves either.
+      for (const other of index.overlapping(family, first, last)) {
+        index.deleteInterval(family, other)
+        if (other.number !== number) index.delete(digestOfText(intervalKeyOf(family, other.number)))
+      }
+      index.addInterval(family, interval)
     }
-    return undefined
+    index.set(digest, place)
   }
 
-  // Serves only indexed entries, so that a purge by version finds every served one.
-  async #getIndexed (space: string, key: string): Promise<FoundEntry | undefined> {
-    const found = await this.#read(space, key)
-    const validity = found?.stored.validity
-    if (validity === undefined) return undefined
-    return await this.#index.has(space, validity.family, intervalOf(key, validity)) ? found : undefined
+  async #read (index: DiskIndex, key: string, digest: Buffer): Promise<FoundEntry | undefined> {
+    const place = index.get(digest)
+    if (place === undefined || !this.#log.segments.has(place.segment)) return undefined
+    const bytes = await this.#files.lookUp(place.segment, place.offset, place.length)
+    const found = bytes && await this.#decode(key, digest, bytes)
+    const now = index.get(digest)
+    if (found !== undefined && now?.segment === place.segment && now.offset === place.offset && now.isHit !== true) {
+      index.set(digest, { ...place, isHit: true })
+    }
+    return found
   }
 
-  async #read (space: string, key: string): Promise<FoundEntry | undefined> {
-    const { files, metrics, maxEntryBytes, wallClockMs } = this.#options
-    const record = await files.read(space, key)
-    if (record === undefined) return undefined
+  async #decode (key: string, digest: Buffer, bytes: Buffer): Promise<FoundEntry | undefined> {
+    const { metrics, maxEntryBytes, wallClockMs } = this.#options
+    const entry = entryIn(bytes, digest)
+    if (entry === undefined) {
+      metrics.foundCorrupt()
+      return undefined
+    }
+    const nowMs = wallClockMs()
+    if (isExpired(entry, nowMs)) return undefined
     try {
-      return await decodeRecord(key, record, maxEntryBytes, wallClockMs())
+      const stored = await decodeEntry(key, entry.value, maxEntryBytes)
+      return this.#purges.covers(entry) ? undefined : { stored, ttlMs: entry.expiresAtMs - nowMs }
     } catch (error) {
       if (!(error instanceof LargeEntryError)) metrics.foundCorrupt()
-      await this.#remove(space, key)
       return undefined
     }
   }
 
-  async #remove (space: string, key: string): Promise<boolean> {
-    const { files, room } = this.#options
-    const bytes = await files.remove(space, key)
-    if (bytes > 0) room.add(-bytes, -1)
-    return bytes > 0
-  }
-
   async #write (item: QueuedWrite): Promise<void> {
-    const { now, room, metrics, space: spaceNow } = this.#options
-    const { stored: { key, body, validity }, queuedAtMs } = item
+    const { metrics, inFlight, now, wallClockMs, space: spaceNow, maxBytes } = this.#options
+    const { space, stored, queuedAtMs } = item
     const waitedMs = now() - queuedAtMs
-    const space = spaceNow()
-    // The queue starts no write without a space.
-    if (space === undefined || waitedMs > maxQueuedMs || !room.has(bytesOnDisk(body.length))) return metrics.dropped()
-    if (!await this.#set(space, item.stored, (item.ttlMs ?? Infinity) - waitedMs)) return
-    // Indexed after the entry is written, so that no record points to a missing entry.
-    if (validity !== undefined) room.add(await this.#index.add(space, validity.family, intervalOf(key, validity)), 0)
+    const ttlMs = (item.ttlMs ?? Infinity) - waitedMs
+    const interval = intervalOf(space, stored)
+    if (ttlMs < 1 || interval === null) return
+    if (spaceNow() !== space || waitedMs > maxQueuedMs) return metrics.dropped()
+    const what = { digest: digestOf(space, stored.key), sequence: this.#purges.sequence, interval }
+    const value = await this.#encode(stored)
+    const writtenAtMs = wallClockMs()
+    const record = encodeEntryRecord({ ...what, writtenAtMs, expiresAtMs: writtenAtMs + ttlMs, value })
+    if (record.length > maxBytes / 4) return metrics.dropped()
+    const held = inFlight.holdSent(record.buffer)
+    try {
+      if (this.#purges.covers(what)) return
+      const place = await this.#log.append({ space, record, what })
+      if (this.#purges.covers(what)) return
+      this.#add(space, what, place)
+    } catch (error) {
+      metrics.diskFailed('write')
+      throw error
+    } finally {
+      held.release()
+    }
     this.#writeError = undefined
     metrics.wrote(this.name)
   }
 
-  /** Writes an entry unless it has expired; returns true if it was written. */
-  async #set (space: string, stored: StoredEntry, ttlMs: number): Promise<boolean> {
-    const { files, room, wallClockMs } = this.#options
-    if (ttlMs < 1) return false
-    const record = await encodeRecord(stored, ttlMs, wallClockMs())
-    const { bytes, entries } = await files.write(space, stored.key, record)
-    room.add(bytes, entries)
-    return true
+  /** Compresses one entry at a time, since compression must never cost an entry its time to be written. */
+  async #encode (stored: StoredEntry): Promise<Buffer> {
+    if (this.#isCompressing) return await encodeEntry(stored, false)
+    this.#isCompressing = true
+    try {
+      return await encodeEntry(stored)
+    } finally {
+      this.#isCompressing = false
+    }
+  }
+
+  async #purge (space: StoreSpace, what: Omit<PurgeRecord, 'sequence'>): Promise<boolean> {
+    const purge = { ...what, space, sequence: this.#purges.sequence + 1 }
+    this.#purges.add(purge)
+    const removed = [...this.#indexes.values()].map(index => removeFrom(index, purge))
+    if (purge.isOfAll) this.#indexes.clear()
+    this.#unsynced.push(purge)
+    await this.#persist(purge)
+    return removed.includes(true)
+  }
+
+  async #persist (purge: PurgeRecord & { readonly space: StoreSpace }): Promise<void> {
+    await this.#log.append({ space: purge.space, record: encodePurgeRecord(purge), what: purge }).catch(error => {
+      this.#options.metrics.diskFailed('write')
+      throw error
+    })
+    this.#unsynced = this.#unsynced.filter(other => other !== purge)
+  }
+
+  /** Takes the entries of a segment out of the index; copies those that were hit, up to some bytes. */
+  async #evict (segment: Segment, list: SegmentList, room: number): Promise<readonly Copy[]> {
+    const { metrics, wallClockMs } = this.#options
+    this.#purges.forgetUpTo(this.#log.minSequence)
+    const index = this.#indexes.get(segment.space.name)
+    if (index === undefined) return []
+    const reader = this.#log.reader(segment)
+    const copies: Copy[] = []
+    let left = room
+    for (let nth = 0; nth < list.size; nth++) {
+      if (nth % stepsPerPause === 0) await pause()
+      const item = list.item(nth)
+      const place = index.get(item.digest)
+      if (place !== undefined && (place.segment !== segment.number || place.offset !== item.offset)) continue
+      if (place?.isHit === true && item.length <= left) {
+        const record = await reader.bytes(item.offset, item.length).catch(() => Buffer.alloc(0))
+        const entry = entryIn(record, item.digest)
+        if (entry !== undefined && !isExpired(entry, wallClockMs())) {
+          left -= item.length
+          copies.push(this.#copyOf(segment, index, Buffer.from(record), entry))
+          continue
+        }
+      }
+      if (item.interval !== undefined) index.deleteInterval(item.interval.family, item.interval)
+      if (index.delete(item.digest)) metrics.evicted(this.name)
+    }
+    return copies
+  }
+
+  #copyOf ({ space, number }: Segment, index: DiskIndex, record: Buffer, entry: EntryRecord): Copy {
+    const { digest, sequence, interval } = entry
+    return {
+      space,
+      record,
+      what: { digest: Buffer.from(digest), sequence, interval },
+      copied: place => {
+        // A purge or a newer entry may have overtaken the copy.
+        if (index.get(digest)?.segment === number) index.set(digest, place)
+      }
+    }
   }
 }
 
-function intervalOf (key: string, { first, last }: EntryInterval): DiskInterval {
-  return { first, last, height: BigInt(key.slice(familyOfKey(key).length + 1)) }
+/** Removes what a purge covers from an index; returns true if there was any. */
+function removeFrom (index: DiskIndex, { isOfAll, digests, intervals }: PurgeRecord): boolean {
+  if (isOfAll) return index.size > 0
+  const removed = digests.map(digest => index.delete(digest))
+  for (const { family, first, last } of intervals) {
+    for (const interval of index.overlapping(family, first, last)) {
+      index.deleteInterval(family, interval)
+      removed.push(index.delete(digestOfText(intervalKeyOf(family, interval.number))))
+    }
+  }
+  return removed.includes(true)
 }
 
-/** Returns true if all keys of an invalidation name the space of a folder. */
-function isOfSpace ({ keys, intervals }: Invalidation, space: string): boolean {
-  const prefix = `${space.slice(0, space.lastIndexOf('-'))} `
-  return [...keys, ...intervals.map(({ family }) => family)].every(name => name.startsWith(prefix))
+/** Returns the entry of a record if it is the wanted one (law 13: what was stored elsewhere is checked). */
+function entryIn (bytes: Buffer, digest: Buffer): EntryRecord | undefined {
+  const record = decodeRecord(bytes)
+  return record !== undefined && 'entry' in record && record.entry.digest.subarray(0, digest.length).equals(digest)
+    ? record.entry
+    : undefined
+}
+
+function isExpired ({ writtenAtMs, expiresAtMs }: EntryRecord, nowMs: number): boolean {
+  return expiresAtMs <= nowMs || (expiresAtMs < Infinity && writtenAtMs > nowMs + clockToleranceMs)
+}
+
+/** Returns the interval of an entry; null for one whose key does not end with a number. */
+function intervalOf (space: StoreSpace, { key, validity }: StoredEntry): FamilyInterval | undefined | null {
+  if (validity === undefined) return undefined
+  const [number] = /[0-9]{1,20}$/.exec(key) ?? []
+  const { first, last } = validity
+  return number === undefined
+    ? null
+    : { family: withoutSpace(space, familyOfKey(key)), first, last, number: BigInt(number) }
+}
+
+/** Returns a key or family without the name of the space, so that a purge reaches the read in every space. */
+function withoutSpace ({ name }: StoreSpace, text: string): string {
+  return text.slice(name.length)
+}
+
+function digestOf (space: StoreSpace, key: string): Buffer {
+  return digestOfText(withoutSpace(space, key))
+}
+
+function digestOfText (text: string): Buffer {
+  return hash('sha256', text, 'buffer').subarray(0, digestBytes)
 }

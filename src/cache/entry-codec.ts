@@ -26,6 +26,10 @@ const digestAt = 8
 const digestLength = 16
 const contentAt = digestAt + digestLength
 const compressAboveBytes = 4096
+// Higher levels take several times the processor time for a few percent.
+const deflateOptions = { level: 1 }
+/** Bytes of the longest value beside its body: six texts and the numbers. */
+export const mostBytesBesideBody = 6 * 65_537 + 1024
 
 const flags = { deflated: 1, range: 2, lowestVersion: 4, release: 8, cursor: 16, gasUsed: 32, epoch: 64 } as const
 
@@ -38,10 +42,12 @@ export class CorruptEntryError extends Error {}
 /** Error for a value whose body is longer than an entry may be here, as after a change of `cache.maxEntryMb`. */
 export class LargeEntryError extends CorruptEntryError {}
 
-/** Encodes an entry as one binary value; README.md has the layout. */
-export async function encodeEntry (stored: StoredEntry): Promise<Buffer> {
+/** Encodes an entry as one binary value, a long body compressed; README.md has the layout. */
+export async function encodeEntry (stored: StoredEntry, isCompressed = true): Promise<Buffer> {
   const { body, stamped: { position, family }, validity: range, lowestVersion, release, cursor, gasUsed } = stored
-  const deflated = body.length > compressAboveBytes ? await promisify(deflateRaw)(body) : undefined
+  const deflated = isCompressed && body.length > compressAboveBytes
+    ? await promisify(deflateRaw)(body, deflateOptions)
+    : undefined
   const isDeflated = deflated !== undefined && deflated.length < body.length
   const { head, oldest } = position
   const writer = new ByteWriter()

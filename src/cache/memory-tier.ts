@@ -1,8 +1,9 @@
 import { LRUCache } from 'lru-cache'
+import { type ReadKeys } from '../api/read.js'
 import { costOf, type Entry } from './entry.js'
 import { IntervalIndex } from './interval-index.js'
 import { type Invalidation } from './invalidation.js'
-import { type CacheTier, type EntrySelector, type OwnTier, type TierMetrics, type TierStatus } from './tier.js'
+import { type OwnStore, type Store, type StoreSpace, type TierMetrics, type TierStatus } from './tier.js'
 
 /** Holder of responses memoised from cached entries. */
 export interface MemoHolder {
@@ -10,7 +11,7 @@ export interface MemoHolder {
 }
 
 /** The memory tier: least recently used, bounded in bytes of true cost (law 10: nothing grows without bound). */
-export class MemoryTier implements CacheTier<Entry, Entry>, OwnTier {
+export class MemoryTier implements Store<Entry, Entry>, OwnStore {
   readonly name = 'memory'
   readonly #entries: LRUCache<string, Entry>
   readonly #intervals = new IntervalIndex()
@@ -43,17 +44,18 @@ export class MemoryTier implements CacheTier<Entry, Entry>, OwnTier {
   }
 
   /** Looks up synchronously, so that a hit waits for nothing. */
-  get (selector: EntrySelector): Entry | undefined {
-    switch (selector.by) {
-      case 'key': {
-        const { value, text } = selector.keys
-        return this.getByKey(value) ?? (text === value ? undefined : this.getByKey(text))
-      }
-      case 'version': {
-        const key = this.#intervals.find(selector.family, selector.version)
-        return key === undefined ? undefined : this.getByKey(key)
-      }
-    }
+  get (_space: StoreSpace, key: string): Entry | undefined {
+    return this.getByKey(key)
+  }
+
+  covering (_space: StoreSpace, family: string, version: bigint): Entry | undefined {
+    const key = this.#intervals.find(family, version)
+    return key === undefined ? undefined : this.getByKey(key)
+  }
+
+  /** Finds a 200 under its value key, or a not-found under its text key. */
+  getByKeys ({ value, text }: ReadKeys): Entry | undefined {
+    return this.getByKey(value) ?? (text === value ? undefined : this.getByKey(text))
   }
 
   getByKey (key: string): Entry | undefined {
@@ -76,7 +78,7 @@ export class MemoryTier implements CacheTier<Entry, Entry>, OwnTier {
   }
 
   /** Stores an entry and returns true, unless its cost exceeds the whole tier. */
-  put (entry: Entry): boolean {
+  put (_space: StoreSpace, entry: Entry): boolean {
     const isStored = this.#insert(entry)
     if (isStored) this.#metrics.wrote(this.name)
     return isStored
@@ -93,8 +95,8 @@ export class MemoryTier implements CacheTier<Entry, Entry>, OwnTier {
     return this.#entries.peek(entry.key) === entry && costOf(by) <= this.#entries.maxSize && this.#insert(by)
   }
 
-  /** Invalidates entries by key or family, and by any version in their intervals; true if it had any. */
-  invalidate ({ keys, intervals }: Invalidation): boolean {
+  /** Drops entries by key or family, and by any version in their intervals; true if it had any. */
+  drop (_space: StoreSpace, { keys, intervals }: Invalidation): boolean {
     const before = this.#entries.size
     for (const key of keys) {
       this.#entries.delete(key)

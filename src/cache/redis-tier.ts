@@ -1,28 +1,27 @@
 import { LRUCache } from 'lru-cache'
 import { type RedisLink } from '../redis/link.js'
 import { type RedisClient } from '../redis/create-client.js'
-import { intervalKeyOf, familyOfKey, type ReadKeys, type EntryInterval } from '../api/read.js'
+import { familyOfKey, intervalKeyOf } from '../api/read.js'
 import { withTimeout } from '../with-timeout.js'
-import { RedisBlockIndex } from './redis-block-index.js'
-import { decodeEntry, encodeEntry, entryFormat, LargeEntryError, type StoredEntry } from './entry-codec.js'
+import { RedisIntervalIndex } from './redis-interval-index.js'
+import {
+  decodeEntry,
+  encodeEntry,
+  entryFormat,
+  LargeEntryError,
+  mostBytesBesideBody,
+  type StoredEntry
+} from './entry-codec.js'
 import { type EntryIdentity, invalidates, type Invalidation } from './invalidation.js'
 import {
   type FoundEntry,
-  type EntrySelector,
-  type LowerTier,
+  type LowerStore,
+  type StoreSpace,
+  type StoreWrite,
   type TierMetrics,
-  type TierStatus,
-  type TierWrite
+  type TierStatus
 } from './tier.js'
-import { type HeldBytes, WriteQueue } from './write-queue.js'
-
-/** Budget for bytes outside the cache. */
-export interface WriteBudget {
-  /** Holds the body of a write; undefined if no room is left. */
-  holdQueued(buffer: ArrayBufferLike): HeldBytes | undefined
-  /** Holds the encoded copy of a write that is being sent. */
-  holdSent(buffer: ArrayBufferLike): HeldBytes
-}
+import { type WriteBudget, WriteQueue } from './write-queue.js'
 
 /** Settings and callbacks of a Redis tier. */
 export interface RedisTierOptions {
@@ -33,12 +32,13 @@ export interface RedisTierOptions {
   readonly metrics: Pick<TierMetrics, 'wrote' | 'foundCorrupt'>
   readonly inFlight: WriteBudget
   readonly now: () => number
-  /** Reports agreement among replicas on the entries to read and write. */
-  readonly isAgreed: () => boolean
+  /** Space whose entries may be read and written; undefined while replicas do not agree on one. */
+  readonly space: () => StoreSpace | undefined
 }
 
 /** Write in the queue, with the time at which waiting began. */
-interface QueuedWrite extends TierWrite {
+interface QueuedWrite extends StoreWrite {
+  readonly space: StoreSpace
   readonly queuedAtMs: number
 }
 
@@ -48,12 +48,12 @@ const writeTimeoutMs = 1000
 const finalWritesMs = 1000
 
 /** Redis tier, shared by replicas; a lookup that exceeds its time limit is a miss (law 6: the cache can only help). */
-export class RedisTier implements LowerTier {
+export class RedisTier implements LowerStore {
   readonly name = 'redis'
   readonly #link: RedisLink
   readonly #options: RedisTierOptions
   readonly #prefix: string
-  readonly #blockIndex: RedisBlockIndex
+  readonly #index: RedisIntervalIndex
   readonly #writeQueue: WriteQueue<QueuedWrite>
   readonly #recentPuts = new RecentPuts()
   // Reason for the last failed or dropped write; undefined after a successful one.
@@ -63,66 +63,75 @@ export class RedisTier implements LowerTier {
     this.#link = link
     this.#options = options
     this.#prefix = redisKeyPrefix(options.keyPrefix)
-    this.#blockIndex = new RedisBlockIndex(this.#prefix, options.ttlSeconds)
+    this.#index = new RedisIntervalIndex(this.#prefix, options.ttlSeconds)
     this.#writeQueue = new WriteQueue(async item => {
       await this.#write(item)
     }, {
       now: options.now,
       hold: ({ stored: { body } }) => options.inFlight.holdQueued(body.buffer),
-      canWrite: () => link.isUp && options.isAgreed(),
+      canWrite: () => link.isUp && options.space() !== undefined,
       onWriteError: reason => {
         this.#writeError = reason
       }
     })
   }
 
-  /** Looks up a read; undefined also if Redis is down or too slow. */
-  async get (selector: EntrySelector): Promise<FoundEntry | undefined> {
-    if (!this.#link.isUp || !this.#options.isAgreed()) return undefined
-    const operation = selector.by === 'key' && selector.keys.intervalFamily === undefined ? 'get' : 'find'
-    // The link counts failures.
-    return await this.#link.run(operation, async client => await this.#look(client, selector)).catch(() => undefined)
+  /** Looks up a key; undefined also if Redis is down or too slow. */
+  async get (space: StoreSpace, key: string): Promise<FoundEntry | undefined> {
+    return await this.#find('get', space, async client => {
+      const found = await this.#getEntry(client, key)
+      const validity = found?.stored.validity
+      // Serves only indexed entries, so that a purge by version finds every one that is served.
+      return validity === undefined || await this.#index.find(client, validity.family, validity.first) === numberIn(key)
+        ? found
+        : undefined
+    })
+  }
+
+  async covering (space: StoreSpace, family: string, version: bigint): Promise<FoundEntry | undefined> {
+    return await this.#find('find', space, async client => {
+      const number = await this.#index.find(client, family, version)
+      const found = number === undefined ? undefined : await this.#getEntry(client, intervalKeyOf(family, number))
+      const validity = found?.stored.validity
+      return validity !== undefined && validity.first <= version && version <= validity.last ? found : undefined
+    })
   }
 
   /** Queues an entry for Redis; no response waits for the write. */
-  put (item: TierWrite): void {
+  put (space: StoreSpace, item: StoreWrite): void {
     const { stored: { key, validity } } = item
-    if (validity === undefined || this.#blockIndex.accepts(validity)) {
-      this.#writeQueue.add(key, { ...item, queuedAtMs: this.#options.now() })
+    if (validity === undefined || this.#index.accepts(validity)) {
+      this.#writeQueue.add(key, { ...item, space, queuedAtMs: this.#options.now() })
     }
   }
 
-  /** Invalidates entries, including queued writes; true if it had any, rejects if Redis is unreachable. */
-  async invalidate (invalidation: Invalidation): Promise<boolean> {
-    const hadQueued = this.dropQueued(invalidation)
-    // A write that finished after the lookup would survive the invalidation.
+  /** Drops entries, including queued writes; true if it had any, rejects if Redis is unreachable. */
+  async drop (_space: StoreSpace, what: Invalidation): Promise<boolean> {
+    const hadQueued = this.dropQueued(what)
+    // A write that finished after the lookup would survive the purge.
     await this.#writeQueue.waitForInFlight()
     const found = await this.#link.run(
       'find',
       async client =>
-        await Promise.all(
-          invalidation.intervals.map(async ({ family, first }) =>
-            (await this.#blockIndex.find(client, family, first)).blocks.map(block => ({ family, block }))
-          )
-        )
-    )
-    const blocks = found.flat()
-    const keys = [...invalidation.keys, ...blocks.map(({ family, block }) => intervalKeyOf(family, block.height))]
-    const [deleted] = await this.#link.run('delete', async client =>
-      await Promise.all([
-        Promise.all(keys.map(async key => await client.del(this.#prefix + key))),
-        Promise.all(blocks.map(async ({ family, block }) => {
-          await this.#blockIndex.remove(client, family, block, block.height)
+        await Promise.all(what.intervals.map(async ({ family, first }) => {
+          const number = await this.#index.find(client, family, first)
+          return number === undefined ? [] : [intervalKeyOf(family, number)]
         }))
-      ]))
+    )
+    // A record in the index that names no entry is a miss.
+    const keys = [...what.keys, ...found.flat()].map(key => this.#prefix + key)
+    const deleted = await this.#link.run(
+      'delete',
+      async client => await Promise.all(keys.map(async key => await client.del(key)))
+    )
     return hadQueued || deleted.some(count => count > 0)
   }
 
   /** Invalidates again if a write of this process may have followed another replica's delete. */
-  async invalidateOwnWrites (invalidation: Invalidation): Promise<void> {
+  async invalidateOwnWrites (space: StoreSpace, invalidation: Invalidation): Promise<void> {
     this.dropQueued(invalidation)
     await this.#writeQueue.waitForInFlight()
-    if (this.#recentPuts.hasAnyInvalidated(invalidation)) await this.invalidate(invalidation)
+    if (this.#recentPuts.hasAnyInvalidated(invalidation)) await this.drop(space, invalidation)
   }
 
   /** Drops the queued writes that an invalidation covers, and retries of such writes in flight; true if it had any. */
@@ -159,53 +168,23 @@ export class RedisTier implements LowerTier {
     this.#writeQueue.stop()
   }
 
-  async #look (client: RedisClient, selector: EntrySelector): Promise<FoundEntry | undefined> {
-    switch (selector.by) {
-      case 'key':
-        return await this.#getByKey(client, selector.keys)
-      case 'version':
-        return await this.#getByVersion(client, selector.family, selector.version)
-    }
-  }
-
-  async #getByKey (client: RedisClient, { value, text, intervalFamily }: ReadKeys): Promise<FoundEntry | undefined> {
-    if (intervalFamily !== undefined) return await this.#getIndexed(client, value)
-    const found = await Promise.all(
-      (value === text ? [value] : [value, text]).map(async key => await this.#getEntry(client, key))
-    )
-    return found.find(entry => entry !== undefined)
-  }
-
-  async #getByVersion (client: RedisClient, family: string, version: bigint): Promise<FoundEntry | undefined> {
-    const { blocks, isIncomplete } = await this.#blockIndex.find(client, family, version)
-    for (const { height } of blocks) {
-      const found = await this.#getEntry(client, intervalKeyOf(family, height))
-      const validity = found?.stored.validity
-      if (found === undefined || validity === undefined || version < validity.first || version > validity.last) continue
-      // One partitioning still has the record, so the other gets it again.
-      if (isIncomplete) this.#reindex(found.stored.key, validity)
-      return found
-    }
-    return undefined
-  }
-
-  // Serves only indexed blocks, so that a purge by version finds every served block.
-  async #getIndexed (client: RedisClient, key: string): Promise<FoundEntry | undefined> {
-    const found = await this.#getEntry(client, key)
-    const validity = found?.stored.validity
-    if (found === undefined || validity === undefined) return undefined
-    const { blocks, isIncomplete } = await this.#blockIndex.find(client, validity.family, validity.first)
-    if (!blocks.some(({ height }) => height === heightOfKey(key))) return undefined
-    if (isIncomplete) this.#reindex(key, validity)
-    return found
+  async #find (
+    operation: 'get' | 'find',
+    space: StoreSpace,
+    look: (client: RedisClient) => Promise<FoundEntry | undefined>
+  ): Promise<FoundEntry | undefined> {
+    if (!this.#link.isUp || this.#options.space() !== space) return undefined
+    // The link counts failures.
+    return await this.#link.run(operation, look).catch(() => undefined)
   }
 
   async #getEntry (client: RedisClient, key: string): Promise<FoundEntry | undefined> {
-    // Reads the remaining lifetime from Redis, because clocks of replicas may differ; both commands need one round
-    // trip.
-    const [value, ttlMs] = await Promise.all([client.getBuffer(this.#prefix + key), client.pttl(this.#prefix + key)])
-    if (value === null || ttlMs === -2) return undefined
     const { ttlSeconds, maxEntryBytes, metrics } = this.#options
+    const [name, mostBytes] = [this.#prefix + key, maxEntryBytes + mostBytesBesideBody]
+    // Reads the remaining lifetime from Redis, because clocks of replicas may differ, and one byte too many of a value
+    // that claims more than any entry has; both commands need one round trip.
+    const [value, ttlMs] = await Promise.all([client.getrangeBuffer(name, 0, mostBytes), client.pttl(name)])
+    if (ttlMs === -2 || value.length > mostBytes) return undefined
     try {
       return { stored: await decodeEntry(key, value, maxEntryBytes), ttlMs: ttlMs < 0 ? ttlSeconds * 1000 : ttlMs }
     } catch (error) {
@@ -217,12 +196,20 @@ export class RedisTier implements LowerTier {
   async #write (item: QueuedWrite): Promise<void> {
     const { stored: { key, validity } } = item
     const ttlMs = this.#ttlMsOf(item)
-    // Expired while queued.
-    if (ttlMs < 1) return
+    // Expired while queued, or of another space.
+    if (ttlMs < 1 || this.#options.space() !== item.space) return
     try {
       await this.#set(item.stored, ttlMs)
       // Indexed after the entry is written, so that no record points to a missing entry.
-      if (validity !== undefined) await this.#index(key, validity)
+      if (validity !== undefined) {
+        await this.#link.run(
+          'index',
+          async client => {
+            await this.#index.add(client, validity, numberIn(key))
+          },
+          writeTimeoutMs
+        )
+      }
     } finally {
       // A failed command may still have been executed.
       this.#recentPuts.add(item.stored)
@@ -247,19 +234,6 @@ export class RedisTier implements LowerTier {
   #ttlMsOf ({ ttlMs = Infinity, queuedAtMs }: QueuedWrite): number {
     return Math.round(Math.min(ttlMs - (this.#options.now() - queuedAtMs), this.#options.ttlSeconds * 1000))
   }
-
-  #reindex (key: string, validity: EntryInterval): void {
-    // The link counts failures; the next incomplete lookup tries again.
-    this.#index(key, validity).catch(() => {})
-  }
-
-  async #index (key: string, validity: EntryInterval): Promise<void> {
-    await this.#link.run(
-      'index',
-      async client => await this.#blockIndex.add(client, validity.family, validity, heightOfKey(key)),
-      writeTimeoutMs
-    )
-  }
 }
 
 /** Writes of the last 2 s, any of which may have followed another replica's delete. */
@@ -276,7 +250,8 @@ class RecentPuts {
   }
 }
 
-function heightOfKey (key: string): string {
+/** Returns the number at the end of the key of an entry with an interval. */
+function numberIn (key: string): string {
   return key.slice(familyOfKey(key).length + 1)
 }
 

@@ -3,6 +3,14 @@ export interface HeldBytes {
   release(): void
 }
 
+/** Budget for bytes outside the cache. */
+export interface WriteBudget {
+  /** Holds the body of a write; undefined if no room is left. */
+  holdQueued(buffer: ArrayBufferLike): HeldBytes | undefined
+  /** Holds the encoded copy of a write that is being sent. */
+  holdSent(buffer: ArrayBufferLike): HeldBytes
+}
+
 /** Clock, budget, write gate and error callback of a write queue. */
 export interface WriteQueueOptions<T> {
   readonly now: () => number
@@ -70,8 +78,9 @@ export class WriteQueue<T> {
   drop (isUnwanted: (item: T) => boolean): boolean {
     const before = this.#items.size
     for (const [key, { item }] of this.#items) if (isUnwanted(item)) this.#remove(key)
-    for (const write of this.#inFlight.values()) write.isDropped ||= isUnwanted(write.item)
-    return this.#items.size < before
+    const unwanted = [...this.#inFlight.values()].filter(({ item }) => isUnwanted(item))
+    for (const write of unwanted) write.isDropped = true
+    return this.#items.size < before || unwanted.length > 0
   }
 
   /** Starts queued writes up to the concurrency limit. */

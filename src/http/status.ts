@@ -208,10 +208,10 @@ export function mergeStatuses (
   }
 }
 
-// Sums sizes, unless workers share the tier. Prefers a worker whose tier is down: one bad connection needs attention.
+// Sums sizes. Prefers a worker whose tier is down: one bad connection needs attention.
 function mergeTier (statuses: readonly TierStatus[]): TierStatus {
-  const { isShared = false, ...first } = statuses.find(({ state }) => state === 'down') ?? statuses[0] ?? {}
-  return isShared || first.entries === undefined ? first : sumsOf(statuses, ['entries', 'bytes', 'maxBytes'])
+  const first = statuses.find(({ state }) => state === 'down') ?? statuses[0] ?? {}
+  return first.entries === undefined ? first : { ...first, ...sumsOf(statuses, ['entries', 'bytes', 'maxBytes']) }
 }
 
 function versionOf ({ position }: WorkerStatus): bigint {

@@ -1,5 +1,5 @@
 import { collectDefaultMetrics, Registry } from 'prom-client'
-import { type CacheTier, tierNames, type TierName } from '../cache/tier.js'
+import { type Store, tierNames, type TierName } from '../cache/tier.js'
 import { type Tracker } from '../chain/tracker.js'
 import { type VersionWaitResult, type VersionWaits } from '../chain/version-waits.js'
 import { type TailResult } from '../follow/tail-reader.js'
@@ -51,7 +51,7 @@ export interface GaugeSources {
   readonly tracker: Tracker
   readonly versionWaits: Pick<VersionWaits, 'waiting'>
   readonly lowestRequested: LowestRecentRequest
-  readonly tiers: ReadonlyArray<Pick<CacheTier<never, unknown>, 'name' | 'status'>>
+  readonly tiers: ReadonlyArray<Pick<Store<never, unknown>, 'name' | 'status'>>
   readonly upstreamPool: { readonly upstreams: readonly Upstream[] }
   readonly inFlight: Pick<InFlightBytes, 'bytes' | 'maxBytes'>
   /** Undefined if no Redis is configured. */
@@ -163,14 +163,14 @@ export class Metrics {
     add('varve_sandbox', () => Number(sources.isSandbox))
     add('varve_workers', () => 1)
     add('varve_build_info', () => [[{ version: sources.version }, 1]])
-    this.addTiers(tiers)
+    this.#addTiers(tiers)
   }
 
-  /** Registers the sizes of tiers and starts their counters; the primary process reports tiers that workers share. */
-  addTiers (tiers: GaugeSources['tiers']): void {
+  /** Registers the sizes of tiers and starts their counters. */
+  #addTiers (tiers: GaugeSources['tiers']): void {
     const eachTier = (member: 'entries' | 'bytes' | 'maxBytes') => (): LabelledValue[] =>
       tiers.flatMap(({ name, status }) => {
-        const value = status.isShared === true ? undefined : status[member]
+        const value = status[member]
         return value === undefined ? [] : [[{ tier: name }, value]]
       })
     makeGauge(this.registry, 'varve_cache_entries', eachTier('entries'))

@@ -3,7 +3,6 @@ import { type ClientRateLimit } from '../clients/token-buckets.js'
 import { type Config, type NamedUpstream } from '../config/schema.js'
 import { type FollowEvent, type TailDemand } from '../follow/follower.js'
 import { type ProbeResult } from '../upstreams/shared-probes.js'
-import { type DiskToPrimary, type DiskToWorker, type FolderState } from './disk-messages.js'
 import { type CallMessage } from './ipc-calls.js'
 
 /** Message to the other peers. */
@@ -47,7 +46,14 @@ export interface StartMessage {
   readonly config: Config
   readonly sandbox: NamedUpstream | undefined
   readonly cordoned: readonly string[]
-  readonly folder: FolderState | undefined
+  /** Folder of this worker for its disk tier. */
+  readonly slot: WorkerSlot | undefined
+}
+
+/** Folder of one process for its disk tier, with its share of the room. */
+export interface WorkerSlot {
+  readonly path: string
+  readonly maxBytes: number
 }
 
 /** Messages from the primary process to a worker. */
@@ -56,7 +62,6 @@ export type ToWorker =
   | { readonly kind: 'stop', readonly deadlines: ShutdownDeadlines | undefined }
   | CallMessage
   | SentMessage
-  | DiskToWorker
 
 /** Messages from a worker to the primary process. */
 export type ToPrimary =
@@ -65,7 +70,6 @@ export type ToPrimary =
   | { readonly kind: 'state', readonly state: 'failed', readonly message: string }
   | CallMessage
   | SentMessage
-  | DiskToPrimary
 
 /** Methods of the primary process that a worker calls. */
 export interface PrimaryMethods {

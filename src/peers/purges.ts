@@ -14,8 +14,8 @@ const maxUndeliveredPurges = 256
 
 /** Removes entries from the tiers that no other process shares; resolves when no later process finds them. */
 export interface PurgeableTiers {
-  invalidate(invalidation: Invalidation): Promise<boolean>
-  invalidateAll(): Promise<void>
+  invalidate(space: Space, invalidation: Invalidation): Promise<boolean>
+  invalidateAll(space: Space): Promise<void>
 }
 
 /** Purges that Redis does not have yet, and the space in which all others were applied. */
@@ -114,7 +114,7 @@ export class Purges {
     const applied: Array<Promise<unknown>> = []
     if (isFull && newPurges.length === purges.length) {
       // All entries are unknown, so the log may have trimmed others.
-      applied.push(local.invalidateAll())
+      applied.push(local.invalidateAll(space))
       store.dropPending()
     }
     // Another space may still have what was purged while this process did not use it.
@@ -133,16 +133,16 @@ export class Purges {
     const invalidation = invalidationOf(request, space)
     if (invalidation === undefined) return
     await this.#applyHere(request, space)
-    if (purgedIn !== space.name) await store.invalidate(invalidation)
+    if (purgedIn !== space.name) await store.drop(space, invalidation)
     // A write of ours may have followed another peer's delete, so this process deletes again.
-    else if (hasWritten) await store.invalidateOwnWrites(invalidation)
+    else if (hasWritten) await store.invalidateOwnWrites(space, invalidation)
   }
 
   async #deliverOne ({ id, request, onFound }: UndeliveredPurge, space: Space): Promise<void> {
     const { store, invalidationOf, peers } = this.#options
     const purge = { id, space: space.name, request }
     const invalidation = invalidationOf(request, space)
-    if (invalidation !== undefined && await store.invalidate(invalidation)) onFound()
+    if (invalidation !== undefined && await store.drop(space, invalidation)) onFound()
     await this.#changeLog(space, logged => [purge, ...exclude(logged, [purge])])
     this.#undelivered.shift()
     this.#addKnown([purge])
@@ -162,7 +162,7 @@ export class Purges {
     const invalidation = invalidationOf(request, space)
     if (invalidation === undefined) return false
     const hadQueued = store.dropQueued(invalidation)
-    return await local.invalidate(invalidation) || hadQueued
+    return await local.invalidate(space, invalidation) || hadQueued
   }
 
   #addKnown (purges: readonly Purge[]): void {

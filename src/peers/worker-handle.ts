@@ -3,7 +3,6 @@ import { createInterface } from 'node:readline'
 import { withTimeout } from '../with-timeout.js'
 import { closeUnacceptedConnections, type RejectedConnections } from './close-unaccepted-connections.js'
 import { Deferred } from './deferred.js'
-import { type DiskToPrimary } from './disk-messages.js'
 import { IpcCalls } from './ipc-calls.js'
 import {
   type PrimaryMethods,
@@ -23,9 +22,9 @@ export interface WorkerExit {
 
 /** Start message of a worker, and what it reaches in this process. */
 export interface WorkerHandleOptions {
-  startMessage(): StartMessage
+  startMessage(to: WorkerHandle): StartMessage
   methodsFor(worker: WorkerHandle): PrimaryMethods
-  onMessage(message: SentMessage | DiskToPrimary, from: WorkerHandle): void
+  onMessage(message: SentMessage, from: WorkerHandle): void
 }
 
 // Last messages may still arrive this long after the exit.
@@ -139,8 +138,6 @@ export class WorkerHandle {
       case 'tail':
       case 'demand':
       case 'polled':
-      case 'disk_change':
-      case 'disk_used':
         return this.#options.onMessage(message, this)
     }
   }
@@ -149,7 +146,7 @@ export class WorkerHandle {
     switch (message.state) {
       case 'up':
         this.#isUp = true
-        return this.send(this.#options.startMessage())
+        return this.send(this.#options.startMessage(this))
       case 'listening':
         this.#isListening = true
         return this.#startup.listening.resolve(message.url)

@@ -141,7 +141,7 @@ async function compareWithUpstream (context: ProxyContext, audited: AuditedHit, 
   ) return 'unavailable'
   // Deletes the entry here first, since the purge of other tiers and replicas may fail. An entry that only would have
   // been served is right at its own version.
-  if (!isObserved) context.memory.invalidate({ keys: [entry.key], intervals: [] })
+  if (!isObserved) context.memory.drop(space, { keys: [entry.key], intervals: [] })
   context.auditSampler.onDifference({
     result,
     isObserved,

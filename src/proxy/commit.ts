@@ -47,7 +47,7 @@ export function commitFetched (
     // The interval of state grows in memory alone.
     const own = dependencies === undefined ? validity : undefined
     const stored: StoredEntry = { ...result.entry, ...values, validity: own, stamped }
-    for (const tier of context.lowerTiers) tier.put({ stored, ttlMs: verdict.lifetime?.ttlMs })
+    for (const tier of context.lowerTiers) tier.put(pinned.space, { stored, ttlMs: verdict.lifetime?.ttlMs })
     return result
   }
   const microCached = isStale ? undefined : microCachePartsOf(context, pinned, response, atMs)
@@ -75,7 +75,7 @@ export function commit (
 ): NotStoredReason | undefined {
   if (!context.tracker.isCurrent(pinned.space)) return 'wrong_chain'
   if (context.invalidator.hasInvalidated(entry, sinceCount, pinned.keys.text)) return 'purged'
-  return context.memory.put(entry) ? undefined : 'too_large'
+  return context.memory.put(pinned.space, entry) ? undefined : 'too_large'
 }
 
 function commitJudged (

@@ -38,7 +38,7 @@ export function lookUpAtFollowedHead (
   const { version } = head.position.head
   // A not-found or a view has no interval, so it serves its own version alone.
   const entry = lookUpEntryAt(context, follower, read, keys.value, version) ??
-    context.memory.get({ by: 'key', keys: keysOf(atVersion(read, version), space) })
+    context.memory.getByKeys(keysOf(atVersion(read, version), space))
   const followedAt = head.position
   return entry && { tier: 'memory', entry, kind: 'followed', prunedVersions: undefined, isRetired: false, followedAt }
 }

@@ -1,6 +1,6 @@
 import { type Entry } from '../cache/entry.js'
 import { type MemoryTier } from '../cache/memory-tier.js'
-import { type OwnTier } from '../cache/tier.js'
+import { type OwnStore, type StoreSpace } from '../cache/tier.js'
 import { invalidates, type Invalidation } from '../cache/invalidation.js'
 import { type Space } from '../chain/space.js'
 import { type Accept } from '../api/accept.js'
@@ -13,13 +13,13 @@ const maxRecentInvalidations = 256
 /** Invalidates entries in the tiers of this process, and entries of fetches that a purge overtakes. */
 export class LocalInvalidator {
   readonly #memory: MemoryTier
-  readonly #tiers: readonly OwnTier[]
+  readonly #tiers: readonly OwnStore[]
   #count = 0
   // Newest last; undefined is a purge of everything.
   readonly #recent: Array<Invalidation | undefined> = []
 
   /** Takes the tiers that no other replica shares; memory is one of them. */
-  constructor (memory: MemoryTier, tiersBelow: readonly OwnTier[] = []) {
+  constructor (memory: MemoryTier, tiersBelow: readonly OwnStore[] = []) {
     this.#memory = memory
     this.#tiers = [memory, ...tiersBelow]
   }
@@ -40,16 +40,16 @@ export class LocalInvalidator {
   }
 
   /** Hides entries at once; resolves when no later process finds them in these tiers, with true if one had any. */
-  async invalidate (invalidation: Invalidation): Promise<boolean> {
+  async invalidate (space: StoreSpace, invalidation: Invalidation): Promise<boolean> {
     this.#record(invalidation)
-    const invalidated = this.#tiers.map(async tier => await tier.invalidate(invalidation))
+    const invalidated = this.#tiers.map(async tier => await tier.drop(space, invalidation))
     return (await Promise.all(invalidated)).includes(true)
   }
 
   /** Hides everything at once; resolves when no later process finds any of it. */
-  async invalidateAll (): Promise<void> {
+  async invalidateAll (space: StoreSpace): Promise<void> {
     this.#record(undefined)
-    await Promise.all(this.#tiers.map(async tier => await tier.clear()))
+    await Promise.all(this.#tiers.map(async tier => await tier.clear(space)))
   }
 
   /** Empties memory, as keys name another space. */

@@ -1,5 +1,5 @@
 import { type Entry, makeEntry } from '../cache/entry.js'
-import { type LowerTier, type EntrySelector, type TierName } from '../cache/tier.js'
+import { type FoundEntry, type LowerStore, type TierName } from '../cache/tier.js'
 import { coalescingKeyOf, isRenderedByRelease, type Read, stateFamilyOf } from '../api/read.js'
 import { commit } from './commit.js'
 import { lookUpAtFollowedHead, lookUpEntryAt } from './followed-reads.js'
@@ -27,10 +27,13 @@ export async function lookUp (context: ProxyContext, pinned: PinnedRead): Promis
  */
 export function lookUpInMemory (context: ProxyContext, pinned: PinnedRead): CachedEntry | undefined {
   const { memory, follower } = context
-  const { read, space } = pinned
+  const { read, space, keys } = pinned
   if (pinned.readClass !== 'moving') {
-    const { ledgerVersion } = read
-    const entry = memory.get(selectorOf(pinned)) ?? (follower?.isTrusted !== true || ledgerVersion === undefined
+    const { ledgerVersion, requestedVersion } = read
+    const cached = keys.intervalFamily === undefined || requestedVersion === undefined
+      ? memory.getByKeys(keys)
+      : memory.covering(space, keys.intervalFamily, requestedVersion)
+    const entry = cached ?? (follower?.isTrusted !== true || ledgerVersion === undefined
       ? undefined
       : lookUpEntryAt(context, follower, read, stateFamilyOf(read, space), ledgerVersion))
     return entry && servableEntry(context, pinned, 'memory', entry)
@@ -43,11 +46,17 @@ export function lookUpInMemory (context: ProxyContext, pinned: PinnedRead): Cach
   return entry && { tier: 'memory', entry, kind: 'moving', prunedVersions: undefined, isRetired: false }
 }
 
-/** Returns where every tier looks a read up. */
-function selectorOf ({ read: { requestedVersion }, keys }: Pick<PinnedRead, 'read' | 'keys'>): EntrySelector {
-  return keys.intervalFamily === undefined || requestedVersion === undefined
-    ? { by: 'key', keys }
-    : { by: 'version', family: keys.intervalFamily, version: requestedVersion }
+/** Finds a read in a lower tier: by a version inside its interval, or by its keys at once, in one round trip. */
+async function findIn (
+  tier: LowerStore,
+  { read: { requestedVersion }, keys: { value, text, intervalFamily }, space }: PinnedRead
+): Promise<FoundEntry | undefined> {
+  if (intervalFamily !== undefined && requestedVersion !== undefined) {
+    return await tier.covering(space, intervalFamily, requestedVersion)
+  }
+  if (value === text) return await tier.get(space, value)
+  const [byValue, byText] = await Promise.all([tier.get(space, value), tier.get(space, text)])
+  return byValue ?? byText
 }
 
 /** Looks equal reads up once in the tiers below memory; joins a fetch in flight instead of looking for its result. */
@@ -71,11 +80,11 @@ export async function lookUpBelowMemory (context: ProxyContext, pinned: PinnedRe
 /** Looks a read up in a lower tier, and stores what it finds in memory for the rest of its lifetime. */
 async function lookUpInTier (
   context: ProxyContext,
-  tier: LowerTier,
+  tier: LowerStore,
   pinned: PinnedRead
 ): Promise<CachedEntry | undefined> {
   const sinceCount = context.invalidator.count
-  const found = await tier.get(selectorOf(pinned))
+  const found = await findIn(tier, pinned)
   // The chain may have been reset by now.
   if (found === undefined || !context.tracker.isCurrent(pinned.space)) return undefined
   // Learns the entry's proven position; a contradiction means an entry of another chain (law 7: chains never mix).

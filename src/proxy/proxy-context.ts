@@ -1,6 +1,6 @@
 import { type Compressor } from '../cache/compressor.js'
 import { type MemoryTier } from '../cache/memory-tier.js'
-import { type LowerTier } from '../cache/tier.js'
+import { type LowerStore } from '../cache/tier.js'
 import { type FreshCoalescer, type Coalescer } from '../cache/coalescer.js'
 import { type VersionWaitResult, type VersionWaits } from '../chain/version-waits.js'
 import { type UpstreamSoftwareReleases } from '../upstreams/upstream-software-releases.js'
@@ -68,7 +68,7 @@ export interface ProxyContext {
   readonly memory: MemoryTier
   readonly compressor: Compressor
   /** Tiers below memory, in the order of look-ups. */
-  readonly lowerTiers: readonly LowerTier[]
+  readonly lowerTiers: readonly LowerStore[]
   readonly invalidator: LocalInvalidator
   readonly auditSampler: AuditSampler
   readonly lastKnownEvents: LastKnownEvents

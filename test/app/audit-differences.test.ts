@@ -1,7 +1,7 @@
 import { pino } from 'pino'
 import t from 'tap'
 import { auditDifferenceListener } from '../../src/app/audit-differences.js'
-import { type SharedTier } from '../../src/app/purger.js'
+import { type SharedBackend } from '../../src/app/store-backend.js'
 import { Space } from '../../src/chain/space.js'
 import { type AuditDifference } from '../../src/proxy/audit-sampler.js'
 import { contextAt, readOfTarget } from '../support/proxy-context.js'
@@ -26,7 +26,7 @@ t.test('audit differences are logged ten times a second at most, with the number
   const published: string[] = []
   const differs = auditDifferenceListener({
     invalidator,
-    sharedTier: undefined,
+    shared: undefined,
     purgeOthers: body => {
       published.push(body.toString())
     },
@@ -62,7 +62,7 @@ t.test('a failed invalidation of a shared tier is logged for a wrong entry, not 
   }
   const differs = auditDifferenceListener({
     invalidator,
-    sharedTier: { purge: reject, tier: { invalidate: reject } } as unknown as SharedTier,
+    shared: { purge: reject, store: { drop: reject } } as unknown as SharedBackend,
     purgeOthers: () => {},
     log: pino({}, { write: line => log.push(JSON.parse(line)) }),
     now: () => 0

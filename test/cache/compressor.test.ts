@@ -8,6 +8,7 @@ import { costOf, type Entry, type EntryParts, type Representation, makeEntry } f
 import { MemoryTier } from '../../src/cache/memory-tier.js'
 import { type Coding, codings } from '../../src/api/accept-encoding.js'
 import { checkAsync, seedTitle } from '../support/properties.js'
+import { space } from '../support/redis-tier.js'
 
 const text = (length: number): Buffer =>
   Buffer.from('{"bytecode":"0xa11ceb0b"}'.repeat(Math.ceil(length / 25)).slice(0, length))
@@ -109,7 +110,7 @@ t.test('a thousand hits with a coding compress the entry once, and none waits fo
   for (const coding of codings) {
     const { memory, compressor } = tier()
     const plain = entry(text(5000))
-    memory.put(plain)
+    memory.put(space, plain)
     const hits = (): Set<Representation> =>
       new Set(Array.from({ length: 1000 }, () => compressor.representationOf(cachedIn(memory), [coding])))
     t.same([...hits()], [plain], 'the uncoded body is served meanwhile')
@@ -125,7 +126,7 @@ t.test('a thousand hits with a coding compress the entry once, and none waits fo
 t.test('until the preferred coding is ready, a hit gets the next best coding that is', async t => {
   const jobs = heldZlib(t)
   const { memory, compressor } = tier()
-  memory.put(entry(text(5000)))
+  memory.put(space, entry(text(5000)))
   const hits = (): unknown[] =>
     ([['br', 'gzip'], ['gzip', 'br'], ['gzip'], []] as const).map(accepted => formOf(memory, compressor, accepted))
   t.equal(formOf(memory, compressor, ['gzip']), '5000')
@@ -145,7 +146,7 @@ t.test('a coded body decodes to the exact bytes, with its own ETag, length and r
     for (const body of [text(256), text(100_000), Buffer.concat([dense(300), Buffer.alloc(300)]), unicode]) {
       const { memory, compressor } = tier()
       const plain = entry(body)
-      memory.put(plain)
+      memory.put(space, plain)
       compressor.representationOf(plain, [coding])
       await compressor.waitUntilIdle()
       const form = compressor.representationOf(cachedIn(memory), [coding])
@@ -182,7 +183,7 @@ t.test('what a coding cannot help stays uncoded, without a retry and without mem
   ) {
     const { memory, compressor } = tier(maxBytes)
     const plain = entry(body, block(1n, 9n))
-    memory.put(plain)
+    memory.put(space, plain)
     const { bytes } = memory
     for (let hit = 0; hit < 5; hit++) {
       t.same(compressor.representationOf(plain, ['br', 'gzip']).body, body, why)
@@ -200,17 +201,17 @@ t.test('an entry that leaves during its compression does not return, and no othe
   const old = entry(text(3000), { expiresAtMs: 5 })
   const fresh = entry(text(4000))
   const fates: ReadonlyArray<readonly [string, () => void, Entry | undefined]> = [
-    ['evicted', () => memory.put(entry(dense(8000), { key: 'other' })), undefined],
-    ['pushed out by one that does not fit', () => memory.put(entry(dense(20_000))), undefined],
+    ['evicted', () => memory.put(space, entry(dense(8000), { key: 'other' })), undefined],
+    ['pushed out by one that does not fit', () => memory.put(space, entry(dense(20_000))), undefined],
     ['expired', () => {
       clock.ms = 5
       memory.getByKey('k')
     }, undefined],
-    ['replaced', () => memory.put(fresh), fresh]
+    ['replaced', () => memory.put(space, fresh), fresh]
   ]
   for (const [fate, cause, left] of fates) {
     clock.ms = 0
-    memory.put(old)
+    memory.put(space, old)
     compressor.representationOf(old, ['br'])
     cause()
     const bytes = memory.bytes
@@ -222,7 +223,7 @@ t.test('an entry that leaves during its compression does not return, and no othe
   await endNext(jobs, compressor)
   const packed = cachedIn(memory)
   t.same(unpack(compressor.representationOf(packed, ['br'])), fresh.body)
-  memory.put(entry(text(3000)))
+  memory.put(space, entry(text(3000)))
   t.equal(compressor.representationOf(packed, ['gzip', 'br']).rawHeaders[3], 'br', 'ready codings are still served')
   t.equal(compressor.representationOf(fresh, ['br']), fresh, 'never the bytes of the new entry')
   t.same(jobs, [])
@@ -231,8 +232,10 @@ t.test('an entry that leaves during its compression does not return, and no othe
 t.test('a block stays indexed by its versions during and after compression, unless replaced', async t => {
   const jobs = heldZlib(t)
   const { memory, compressor } = tier()
-  for (const [first, last] of [[10n, 19n], [20n, 20n]] as const) memory.put(entry(text(5000), block(first, last)))
-  const at = (version: bigint): Entry | undefined => memory.get({ by: 'version', family: 'b', version })
+  for (const [first, last] of [[10n, 19n], [20n, 20n]] as const) {
+    memory.put(space, entry(text(5000), block(first, last)))
+  }
+  const at = (version: bigint): Entry | undefined => memory.covering(space, 'b', version)
   const formsOf = (coding: Coding): unknown[] =>
     [10n, 15n, 19n].map(version => compressor.representationOf(at(version) as Entry, [coding]).rawHeaders[3])
   for (const coding of codings) {
@@ -242,7 +245,7 @@ t.test('a block stays indexed by its versions during and after compression, unle
   }
   t.same([at(20n)?.encoded, at(9n), at(21n), memory.entries], [{}, undefined, undefined, 2])
   compressor.representationOf(at(20n) as Entry, ['br'])
-  memory.put(entry(text(5000), { ...block(20n, 29n), key: 'b other' }))
+  memory.put(space, entry(text(5000), { ...block(20n, 29n), key: 'b other' }))
   await endNext(jobs, compressor)
   t.same([at(20n)?.key, memory.entries], ['b other', 2])
 })
@@ -251,7 +254,7 @@ t.test('coded bodies count as memory, and other entries are evicted for them', a
   const body = Buffer.from(dense(2000).toString('hex'))
   const one = costOf(entry(body))
   const { memory, compressor, counts } = tier(3 * one)
-  for (const key of ['0', '1', 'k']) memory.put(entry(body, { key }))
+  for (const key of ['0', '1', 'k']) memory.put(space, entry(body, { key }))
   t.equal(memory.bytes, 3 * one)
   compressor.representationOf(cachedIn(memory), ['br'])
   await compressor.waitUntilIdle()
@@ -265,7 +268,7 @@ t.test('two compressions run at a time; rejected and failed ones start again at 
   const jobs = heldZlib(t)
   const { memory, compressor } = tier()
   const keys = ['0', '1', '2', '3', '4']
-  for (const key of keys) memory.put(entry(text(5000), { key }))
+  for (const key of keys) memory.put(space, entry(text(5000), { key }))
   const hitAll = (): number => keys.filter(key => formOf(memory, compressor, ['gzip'], key) === 'gzip').length
   for (
     const [made, started, error] of [[0, 2, undefined], [2, 2, new Error('no memory left')], [2, 2], [4, 1]] as const
@@ -280,7 +283,7 @@ t.test('two compressions run at a time; rejected and failed ones start again at 
 t.test('a coding that decodes to anything but the body is reported, and decoding stops there', async t => {
   const packed = async (body: Buffer): Promise<Entry> => {
     const { memory, compressor } = tier()
-    memory.put(entry(body))
+    memory.put(space, entry(body))
     for (const coding of codings) {
       compressor.representationOf(cachedIn(memory), [coding])
       await compressor.waitUntilIdle()
@@ -317,7 +320,7 @@ t.test(`the memory limit holds and every hit has its entry's body, in any sequen
         if (each.do === 'set') {
           const body = each.isDense ? dense(each.length, each.key) : text(each.length)
           last.set(each.key, body)
-          memory.put(entry(body, { key: each.key }))
+          memory.put(space, entry(body, { key: each.key }))
         } else if (each.do === 'idle') await compressor.waitUntilIdle()
         else {
           const cached = memory.getByKey(each.key)

@@ -3,24 +3,28 @@ import fc from 'fast-check'
 import t, { type Test } from 'tap'
 import { type EntryInterval } from '../../src/api/read.js'
 import { type StoredEntry } from '../../src/cache/entry-codec.js'
-import { type EntrySelector, type TierName } from '../../src/cache/tier.js'
-import { type DrivenTier, openDisk, openMemory, openRedis, type OpenTier, type Place } from '../support/driven-tiers.js'
+import { type TierName } from '../../src/cache/tier.js'
+import {
+  type DrivenTier,
+  openDisk,
+  openMemory,
+  openRedis,
+  type OpenTier,
+  type Place,
+  type Selector
+} from '../support/driven-tiers.js'
 import { checkAsync, seedTitle } from '../support/properties.js'
 import { storedEntryOf } from '../support/redis-tier.js'
 import { until } from '../support/until.js'
 
-const byKeys = (value: string, text = value): EntrySelector => ({
-  by: 'key',
-  keys: { value, text, intervalFamily: undefined }
-})
+// Every key begins with the name of the space.
+const byKeys = (value: string, text = value): Selector => ({ by: 'key', value: `4.1 ${value}`, text: `4.1 ${text}` })
+const entryOf: typeof storedEntryOf = (key, ...rest) => storedEntryOf(`4.1 ${key}`, ...rest)
 const blocks = '4.1 json blocks'
 const block = (height: number | bigint, first: bigint, last: bigint, family = blocks): StoredEntry =>
   storedEntryOf(`${family} ${height}`, `${family} ${height}`, { validity: { family, first, last } })
-const byVersion = (version: bigint, family = blocks): EntrySelector => ({ by: 'version', family, version })
-const byHeight = (height: number): EntrySelector => ({
-  by: 'key',
-  keys: { value: `${blocks} ${height}`, text: `${blocks} ${height}`, intervalFamily: blocks }
-})
+const byVersion = (version: bigint, family = blocks): Selector => ({ by: 'version', family, version })
+const byHeight = (height: number): Selector => byKeys(`json blocks ${height}`)
 const atVersion = (version: bigint): EntryInterval => ({
   family: blocks,
   first: version,
@@ -61,22 +65,22 @@ for (
       await tier.untilStored()
       return tier
     }
-    const bodyOf = async (tier: DrivenTier, selector: EntrySelector): Promise<string | undefined> =>
+    const bodyOf = async (tier: DrivenTier, selector: Selector): Promise<string | undefined> =>
       (await tier.get(selector))?.body.toString()
 
     t.test('a 200 is found by its value key, a not-found by its text key, byte for byte', async t => {
       const bytes = Buffer.from(Array.from({ length: 5000 }, (_, at) => at % 256))
-      const tier = await opened(t, storedEntryOf('value', bytes), storedEntryOf('text', 'x', { status: 404 }))
+      const tier = await opened(t, entryOf('value', bytes), entryOf('text', 'x', { status: 404 }))
       t.equal(tier.name, name)
-      t.match(await tier.get(byKeys('value', 'text')), { key: 'value', status: 200, body: bytes })
-      t.match(await tier.get(byKeys('value', 'other')), { key: 'value' })
-      t.match(await tier.get(byKeys('other', 'text')), { key: 'text', status: 404 })
+      t.match(await tier.get(byKeys('value', 'text')), { key: '4.1 value', status: 200, body: bytes })
+      t.match(await tier.get(byKeys('value', 'other')), { key: '4.1 value' })
+      t.match(await tier.get(byKeys('other', 'text')), { key: '4.1 text', status: 404 })
       t.equal(await tier.get(byKeys('other')), undefined)
     })
 
     t.test('a later put replaces an entry', async t => {
-      const tier = await opened(t, storedEntryOf('k', 'old'))
-      tier.put(storedEntryOf('k', 'new'))
+      const tier = await opened(t, entryOf('k', 'old'))
+      tier.put(entryOf('k', 'new'))
       await tier.untilStored()
       t.equal(await bodyOf(tier, byKeys('k')), 'new')
     })
@@ -127,7 +131,7 @@ for (
           const purged = at % chain.length
           const { first = 0n, last = 0n } = chain[purged] ?? {}
           const version = (first + last) / 2n
-          await tier.invalidate({ keys: [], intervals: [{ family, first: version, last: version }] })
+          await tier.drop({ keys: [], intervals: [{ family, first: version, last: version }] })
           await check(purged)
         }),
         10
@@ -162,22 +166,22 @@ for (
         await tier.untilStored()
       }
       t.equal((await tier.get(byVersion(35n)))?.key, `${blocks} 1`, 'the later one')
-      tier.put(storedEntryOf(`${blocks} 1`, 'no block'))
+      tier.put(entryOf('json blocks 1', 'no block'))
       await tier.untilStored()
       t.equal(await tier.get(byVersion(32n)), undefined, 'nor by an entry without an interval')
     })
 
-    t.test('a block with more versions than any chain has takes no room in an index', async t => {
+    t.test('a block with more versions than any chain has takes little room in an index', async t => {
       const tier = await opened(t, block(1, 0n, 70_000n))
-      t.equal(await tier.get(byVersion(69_999n)) !== undefined, name === 'memory')
-      t.same(await tier.places(), [])
+      t.equal(await tier.get(byVersion(69_999n)) !== undefined, name !== 'redis')
+      t.same((await tier.places()).filter(({ isIndex }) => isIndex), [])
     })
 
     t.test('an entry lives as long as it was put for, and no longer', async t => {
       const tier = await opened(t)
-      tier.put(storedEntryOf('long', 'x'), 60_000)
-      tier.put(storedEntryOf('never', 'x'), 0)
-      tier.put(storedEntryOf('short', 'x'), 20)
+      tier.put(entryOf('long', 'x'), 60_000)
+      tier.put(entryOf('never', 'x'), 0)
+      tier.put(entryOf('short', 'x'), 20)
       tier.put(block(1, 10n, 19n), 20)
       await tier.untilStored()
       t.equal(await tier.get(byKeys('never')), undefined)
@@ -190,13 +194,13 @@ for (
     t.test('an invalidation removes entries by key and by version, and nothing else', async t => {
       const tier = await opened(
         t,
-        storedEntryOf('a', 'x'),
-        storedEntryOf('b', 'x'),
+        entryOf('a', 'x'),
+        entryOf('b', 'x'),
         block(1, 10n, 19n),
         block(2, 20n, 29n)
       )
       const intervals = [atVersion(15n), atVersion(77n)]
-      await tier.invalidate({ keys: ['a', 'never there'], intervals })
+      await tier.drop({ keys: ['4.1 a', '4.1 never there'], intervals })
       for (
         const selector of [
           byKeys('a'),
@@ -211,10 +215,10 @@ for (
 
     t.test('an invalidation overtakes no put before it and stops no put after it', async t => {
       const tier = await opened(t)
-      const entries = [storedEntryOf('a', 'x'), block(1, 10n, 19n)]
+      const entries = [entryOf('a', 'x'), block(1, 10n, 19n)]
       const selectors = [byKeys('a'), byVersion(15n)]
       for (const entry of entries) tier.put(entry)
-      await tier.invalidate({ keys: ['a'], intervals: [atVersion(19n)] })
+      await tier.drop({ keys: ['4.1 a'], intervals: [atVersion(19n)] })
       await tier.untilStored()
       for (const selector of selectors) t.equal(await tier.get(selector), undefined)
       for (const entry of entries) tier.put(entry)
@@ -223,15 +227,15 @@ for (
     })
 
     t.test('an invalidation says if the tier had any of it', async t => {
-      const tier = await opened(t, storedEntryOf('a', 'x'), block(1, 10n, 19n))
+      const tier = await opened(t, entryOf('a', 'x'), block(1, 10n, 19n))
       const whats = [
-        { keys: ['a'], intervals: [] },
+        { keys: ['4.1 a'], intervals: [] },
         { keys: [], intervals: [atVersion(19n)] }
       ]
-      for (const what of whats) t.equal(await tier.invalidate(what), true)
-      for (const what of whats) t.equal(await tier.invalidate(what), false)
-      tier.put(storedEntryOf('a', 'x'))
-      t.equal(await tier.invalidate({ keys: ['a'], intervals: [] }), true, 'also on its way into the tier')
+      for (const what of whats) t.equal(await tier.drop(what), true)
+      for (const what of whats) t.equal(await tier.drop(what), false)
+      tier.put(entryOf('a', 'x'))
+      t.equal(await tier.drop({ keys: ['4.1 a'], intervals: [] }), true, 'also on its way into the tier')
     })
 
     t.test('a tier without room drops entries, and never returns part of one', async t => {
@@ -239,7 +243,7 @@ for (
       // Random bytes, which compression cannot shrink.
       const bodies = Array.from({ length: 500 }, () => randomBytes(8192))
       for (const [at, body] of bodies.entries()) {
-        tier.put(storedEntryOf(String(at), body))
+        tier.put(entryOf(String(at), body))
         if (at % 100 === 99) await tier.untilStored()
       }
       const found = await Promise.all(bodies.map(async (_, at) => (await tier.get(byKeys(String(at))))?.body))
@@ -250,7 +254,7 @@ for (
 
     t.test('closing finishes pending writes, so a tier that outlives the process has them', async t => {
       const tier = await opened(t)
-      for (const entry of [storedEntryOf('a', 'x'), block(1, 10n, 19n)]) tier.put(entry)
+      for (const entry of [entryOf('a', 'x'), block(1, 10n, 19n)]) tier.put(entry)
       await tier.close()
       const next = await tier.reopen()
       const outlives = name !== 'memory'
@@ -264,17 +268,17 @@ for (
     if (name === 'memory') return
 
     t.test('damage at any byte of an entry is a counted miss, and hides no other', async t => {
-      const tier = await opened(t, storedEntryOf('a', 'x'))
+      const tier = await opened(t, entryOf('a', 'x'))
       const [place] = await tier.places()
       const intact = await place?.read() ?? Buffer.alloc(0)
-      tier.put(storedEntryOf('b', 'y', { status: 404 }))
+      tier.put(entryOf('b', 'y', { status: 404 }))
       await tier.untilStored()
       for (let at = 0; at < intact.length; at++) {
         const [flipped, counted] = [Buffer.from(intact), tier.corrupt()]
         flipped[at] = (flipped[at] ?? 0) ^ 1 << at % 8
         for (const damaged of [flipped, intact.subarray(0, at)]) {
           await place?.write(damaged)
-          t.equal((await tier.get(byKeys('a', 'b')))?.key, 'b', `byte ${at}`)
+          t.equal((await tier.get(byKeys('a', 'b')))?.key, '4.1 b', `byte ${at}`)
         }
         // A read that takes too long on a busy machine counts nothing.
         t.ok(tier.corrupt() > counted && tier.corrupt() <= counted + 2, `byte ${at}`)
@@ -282,7 +286,7 @@ for (
     })
 
     t.test('losing or damaging any stored value or index is a miss at most, until the next put', async t => {
-      const entries = [storedEntryOf('a', 'x'), block(1, 1000n, 1500n)]
+      const entries = [entryOf('a', 'x'), block(1, 1000n, 1500n)]
       const selectors = [byKeys('a'), byVersion(1200n), byHeight(1)]
       const bodies = ['x', `${blocks} 1`, `${blocks} 1`]
       const tier = await opened(t, ...entries)
@@ -314,7 +318,9 @@ for (
           for (const selector of selectors) t.ok(await tier.get(selector), `${place.name} ${at}, put again`)
         }
       }
-      for (const place of places.filter(({ isIndex }) => isIndex)) await place.remove()
+      const index = places.filter(({ isIndex }) => isIndex)
+      if (index.length === 0) return
+      for (const place of index) await place.remove()
       const left = await Promise.all(selectors.map(async selector => await bodyOf(tier, selector)))
       t.same(left, ['x', undefined, undefined], 'what a purge could not find is not served')
     })

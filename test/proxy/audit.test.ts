@@ -121,7 +121,8 @@ t.test('an entry that changes during its audit is not invalidated again', async 
     [
       'purged',
       ({ invalidator, tracker }) => {
-        invalidator.invalidate(invalidationOfRead(read, tracker.space ?? Space.begin(4))).catch(t.fail)
+        const space = tracker.space ?? Space.begin(4)
+        invalidator.invalidate(space, invalidationOfRead(read, space)).catch(t.fail)
       },
       '[2]',
       'unavailable',
@@ -132,7 +133,10 @@ t.test('an entry that changes during its audit is not invalidated again', async 
       parts => {
         const unaudited = { ...parts, settings: { ...parts.settings, auditShare: 0 } }
         const { entry } = serveFromMemory(unaudited, new ParsedRequest(read)) as { entry: Entry }
-        parts.memory.put(makeEntry({ ...entry, body: Buffer.from('[2]'), validity: undefined }))
+        parts.memory.put(
+          parts.tracker.space ?? Space.begin(4),
+          makeEntry({ ...entry, body: Buffer.from('[2]'), validity: undefined })
+        )
       },
       '[2]',
       'unavailable',

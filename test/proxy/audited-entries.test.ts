@@ -52,7 +52,10 @@ async function readerAt (
   const { memory } = reader.components.proxy
   const set = memory.put.bind(memory)
   let last: Entry | undefined
-  memory.put = entry => set(last = entry)
+  memory.put = (space, entry) => {
+    last = entry
+    return set(space, entry)
+  }
   const nothing = (): never => {
     throw new Error('nothing was stored')
   }

@@ -38,7 +38,7 @@ function tier (): {
       release: undefined,
       validity
     })
-    memory.put(entry)
+    memory.put(space, entry)
     return entry
   }
   return { memory, invalidator: new LocalInvalidator(memory), store }
@@ -70,7 +70,7 @@ t.test('a purge of a read removes both representations, micro-cached or stored, 
       const what = invalidationOfRead(readAt(read[0], { ...read[1], accept }), space)
       t.same(keysIn(read).filter(key => !what.keys.includes(key)), [], read[0])
       t.same(what.intervals, [])
-      await invalidator.invalidate(what)
+      await invalidator.invalidate(space, what)
     }
     for (const other of reads) {
       for (const key of keysIn(other)) {
@@ -85,7 +85,7 @@ t.test('a fetch detects whether a purge that came since covers its entry or its 
   const [c, d] = [store('c'), store('d')]
   const block = store('4.2 json blocks 1', { family: '4.2 json blocks', first: 10n, last: 19n })
   const purgeBlocks = async (first: bigint): Promise<void> => {
-    await invalidator.invalidate({ keys: ['c'], intervals: [{ family: '4.2 json blocks', first, last: first }] })
+    await invalidator.invalidate(space, { keys: ['c'], intervals: [{ family: '4.2 json blocks', first, last: first }] })
   }
   const before = invalidator.count
   t.notOk(invalidator.hasInvalidated(d, before), 'no purge since')
@@ -97,7 +97,7 @@ t.test('a fetch detects whether a purge that came since covers its entry or its 
   await purgeBlocks(19n)
   t.ok(invalidator.hasInvalidated(block, before))
   const late = invalidator.count
-  await invalidator.invalidateAll()
+  await invalidator.invalidateAll(space)
   t.equal(memory.entries, 0)
   t.ok(invalidator.hasInvalidated(d, late), 'a purge of all covers every key')
   const later = invalidator.count
@@ -117,9 +117,10 @@ t.test('a response fetched before a purge is served to its client, but not store
   for (const target of targets) {
     const stub = await startStubUpstream(t, (_request, response, nth) => {
       if (nth === 1) {
-        context.invalidator.invalidate(invalidationOfRead(readOfTarget(target), context.tracker.space ?? space)).catch(
-          t.fail
-        )
+        context.invalidator.invalidate(space, invalidationOfRead(readOfTarget(target), context.tracker.space ?? space))
+          .catch(
+            t.fail
+          )
       }
       respondOk(response, '[]')
     })

@@ -7,6 +7,7 @@ import { type Hit } from '../../src/proxy/outcomes.js'
 import { type ProxyContext } from '../../src/proxy/proxy-context.js'
 import { type ClientResponse, ResponseBuilder, type ResponsePreferences } from '../../src/proxy/response-builder.js'
 import { contextAt, readOfTarget } from '../support/proxy-context.js'
+import { space } from '../support/redis-tier.js'
 import { respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
 
 const modules = '/v1/accounts/0x1/modules?ledger_version=500'
@@ -56,10 +57,10 @@ t.test('a known request gets nothing from memory before the chain is known', asy
 t.test('a memo is dropped when anything that it was made of changes', async t => {
   const changes: [what: string, change: (memoised: Memoised) => void][] = [
     ['the cache, by another entry', ({ parts }) => {
-      parts.memory.put({ ...entryOf(parts), key: 'other' })
+      parts.memory.put(space, { ...entryOf(parts), key: 'other' })
     }],
     ['the cache, by an invalidation', ({ parts }) => {
-      parts.memory.invalidate({ keys: [entryOf(parts).key], intervals: [] })
+      parts.memory.drop(space, { keys: [entryOf(parts).key], intervals: [] })
     }],
     ['the position', ({ parts }) => {
       headTo(parts, 2000n)

@@ -1,78 +1,87 @@
-import { mkdir } from 'node:fs/promises'
+import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { setImmediate as pause } from 'node:timers/promises'
 import { type Test } from 'tap'
-import { DiskFiles, type DiskOperation } from '../../src/cache/disk-files.js'
-import { DiskEvictor } from '../../src/cache/disk-evictor.js'
+import { type DiskOperation } from '../../src/cache/disk-files.js'
+import { decodeHeader, decodeRecord, frameBytes } from '../../src/cache/disk-segment.js'
 import { DiskTier } from '../../src/cache/disk-tier.js'
+import { type StoreSpace } from '../../src/cache/tier.js'
+import { InFlightBytes } from '../../src/upstreams/in-flight-bytes.js'
 import { startCommand } from '../cli/command.js'
 import { type Sandbox, startSandbox } from '#sandbox'
 import { cacheStatusHeader } from './cache-status.js'
 import { sendRequest } from './client.js'
+import { space } from './redis-tier.js'
 import { until } from './until.js'
 import { type ConfigChange, type TestVarve, varveAt } from './varve.js'
-import { type EntrySelector, type FoundEntry } from '../../src/cache/tier.js'
 
 /** A disk tier on its own, with a record of its work. */
 export interface TestDiskTier {
   readonly tier: DiskTier
-  readonly files: DiskFiles
-  readonly evictor: DiskEvictor
   readonly counts: { written: number, corrupt: number, dropped: number, evicted: number, failed: DiskOperation[] }
-  /** Folder with the entries; undefined hides the tier. */
-  space: string | undefined
+  /** Space of the folder; undefined hides the tier. */
+  space: StoreSpace | undefined
   /** Added to the wall clock. */
   clockMs: number
 }
 
 /** Opens a disk tier in a folder as a process would. */
-export async function openDiskTier (t: Test, path: string, maxBytes: number): Promise<TestDiskTier> {
-  await mkdir(join(path, 'tmp'), { recursive: true })
-  await mkdir(join(path, 'entries'), { recursive: true })
+export async function openDiskTier (
+  t: Test,
+  path: string,
+  maxBytes: number,
+  maxEntryBytes = 8 * 1024 * 1024
+): Promise<TestDiskTier> {
   const counts: TestDiskTier['counts'] = { written: 0, corrupt: 0, dropped: 0, evicted: 0, failed: [] }
   const now = (): number => performance.now()
-  const opened = { counts, space: 'space', clockMs: 0 }
-  const wallClockMs = (): number => performance.timeOrigin + now() + opened.clockMs
-  const maxEntryBytes = 8 * 1024 * 1024
-  const files = new DiskFiles({ path, maxEntryBytes, wallClockMs, onError: operation => counts.failed.push(operation) })
-  const evictor = new DiskEvictor({
+  const opened: Omit<TestDiskTier, 'tier'> = { counts, space, clockMs: 0 }
+  const tier = new DiskTier({
     path,
     maxBytes,
-    knownSize: undefined,
-    evicted: () => {
-      counts.evicted++
-    },
-    onError: () => counts.failed.push('scan')
-  })
-  await evictor.count()
-  const tier = new DiskTier({
-    files,
-    room: evictor,
     maxEntryBytes,
     metrics: {
       wrote: () => {
         counts.written++
+      },
+      evicted: () => {
+        counts.evicted++
       },
       foundCorrupt: () => {
         counts.corrupt++
       },
       dropped: () => {
         counts.dropped++
+      },
+      diskFailed: operation => {
+        counts.failed.push(operation)
       }
     },
-    holdQueued: () => ({ release: () => {} }),
+    inFlight: new InFlightBytes(Infinity, now),
     now,
-    wallClockMs,
-    space: () => opened.space,
-    renewSpace: async () => {
-      opened.space += '-next'
-    }
+    wallClockMs: () => performance.timeOrigin + now() + opened.clockMs,
+    space: () => opened.space
   })
   t.teardown(async () => {
     await tier.close()
-    await evictor.close()
   })
-  return Object.assign(opened, { tier, files, evictor })
+  await tier.load()
+  return Object.assign(opened, { tier })
+}
+
+/** Lists the segments of a folder, oldest first. */
+export function segmentsIn (path: string): string[] {
+  return readdirSync(path).filter(name => name.endsWith('.segment')).sort().map(name => join(path, name))
+}
+
+/** Lists the records of a segment: where they begin, and how long they are. */
+export function recordsIn (segment: Buffer): { readonly offset: number, readonly length: number }[] {
+  const found = []
+  for (let offset = decodeHeader(segment)?.length ?? Infinity; decodeRecord(segment.subarray(offset)) !== undefined;) {
+    const length = frameBytes + segment.readUInt32BE(offset)
+    found.push({ offset, length })
+    offset += length
+  }
+  return found
 }
 
 /** Token of the admin listener. */
@@ -148,14 +157,14 @@ export async function refusal (t: Test, url: string, folder: string): Promise<st
 }
 
 /** Looks up an entry, again if a busy machine was too slow for the time limit of reads. */
-export async function getInTime (
-  { tier, counts }: TestDiskTier,
-  selector: EntrySelector
-): Promise<FoundEntry | undefined> {
+export async function getInTime<T> (
+  { counts }: TestDiskTier,
+  look: () => Promise<T | undefined>
+): Promise<T | undefined> {
   const failedReads = (): number => counts.failed.filter(operation => operation === 'read').length
   for (;;) {
     const before = failedReads()
-    const found = await tier.get(selector)
+    const found = await look()
     if (found !== undefined || failedReads() === before) return found
     await pause()
   }

@@ -1,14 +1,13 @@
-import { readdir, readFile, rm, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { open as openFile, readFile } from 'node:fs/promises'
 import { type Test } from 'tap'
 import { makeEntry } from '../../src/cache/entry.js'
 import { type Invalidation } from '../../src/cache/invalidation.js'
 import { MemoryTier } from '../../src/cache/memory-tier.js'
 import { type StoredEntry } from '../../src/cache/entry-codec.js'
-import { type EntrySelector, type TierName } from '../../src/cache/tier.js'
-import { getInTime, openDiskTier } from './disk-tier.js'
+import { type FoundEntry, type LowerStore, type TierName } from '../../src/cache/tier.js'
+import { getInTime, openDiskTier, recordsIn, segmentsIn } from './disk-tier.js'
 import { startRedis } from './redis-server.js'
-import { openRedisTier } from './redis-tier.js'
+import { openRedisTier, space } from './redis-tier.js'
 import { testFolder } from './test-folder.js'
 
 /** A stored value or record of an index where it lies, which others than this process can reach. */
@@ -20,6 +19,13 @@ export interface Place {
   remove(): Promise<void>
 }
 
+/** Where an entry is looked up: by its value key or text key, or by a version inside its interval. */
+export type Selector =
+  | { readonly by: 'key', readonly value: string, readonly text: string }
+  | { readonly by: 'version', readonly family: string, readonly version: bigint }
+
+type Found = Pick<StoredEntry, 'key' | 'status' | 'body' | 'validity'>
+
 /** A tier, as every tier of the suite is driven. */
 export interface DrivenTier {
   readonly name: TierName
@@ -27,8 +33,8 @@ export interface DrivenTier {
   put(stored: StoredEntry, ttlMs?: number): void
   /** Resolves when what was put can be found. */
   untilStored(): Promise<void>
-  get(selector: EntrySelector): Promise<Pick<StoredEntry, 'key' | 'status' | 'body' | 'validity'> | undefined>
-  invalidate(what: Invalidation): Promise<boolean>
+  get(selector: Selector): Promise<Found | undefined>
+  drop(what: Invalidation): Promise<boolean>
   close(): Promise<void>
   /** Lists what lies outside the process; nothing in memory. */
   places(): Promise<Place[]>
@@ -49,11 +55,14 @@ export async function openMemory (t: Test, roomBytes: number): Promise<DrivenTie
     name: tier.name,
     put: (stored, ttlMs) => {
       const expiresAtMs = ttlMs === undefined ? undefined : now() + ttlMs
-      tier.put(makeEntry({ ...stored, cursorAndGasHeaders: [], expiresAtMs }))
+      tier.put(space, makeEntry({ ...stored, cursorAndGasHeaders: [], expiresAtMs }))
     },
     untilStored: async () => {},
-    get: async selector => tier.get(selector),
-    invalidate: async what => tier.invalidate(what),
+    get: async selector =>
+      selector.by === 'version'
+        ? tier.covering(space, selector.family, selector.version)
+        : tier.get(space, selector.value) ?? tier.get(space, selector.text),
+    drop: async what => tier.drop(space, what),
     close: async () => {
       tier.close()
     },
@@ -101,13 +110,13 @@ export async function openRedis (t: Test, roomBytes: number): Promise<DrivenTier
     return {
       name: tier.name,
       put: (stored, ttlMs) => {
-        tier.put({ stored, ttlMs })
+        tier.put(space, { stored, ttlMs })
       },
       untilStored: async () => {
         await tier.waitUntilIdle()
       },
-      get: async selector => (await tier.get(selector))?.stored,
-      invalidate: async what => await tier.invalidate(what),
+      get: async selector => (await lookUp(tier, selector))?.stored,
+      drop: async what => await tier.drop(space, what),
       close: async () => {
         await tier.close()
       },
@@ -124,40 +133,57 @@ export async function openRedis (t: Test, roomBytes: number): Promise<DrivenTier
   return await open()
 }
 
+/** Looks up in a lower tier as a read does. */
+async function lookUp (tier: LowerStore, selector: Selector): Promise<FoundEntry | undefined> {
+  return selector.by === 'version'
+    ? await tier.covering(space, selector.family, selector.version)
+    : await tier.get(space, selector.value) ?? await tier.get(space, selector.text)
+}
+
 /** Opens the disk tier in a folder of its own. */
 export async function openDisk (t: Test, roomBytes: number): Promise<DrivenTier> {
   const path = testFolder(t)
-  const fileAt = (name: string): Place => ({
-    name,
-    isIndex: name.endsWith('.index'),
-    read: async () => await readFile(name),
-    write: async bytes => {
-      await writeFile(name, bytes)
-    },
-    remove: async () => {
-      await rm(name)
+  // A record keeps its place, whatever is written there.
+  const recordAt = (file: string, offset: number, length: number): Place => {
+    const write = async (bytes: Buffer): Promise<void> => {
+      const opened = await openFile(file, 'r+')
+      const record = Buffer.alloc(length)
+      bytes.copy(record)
+      await opened.write(record, 0, length, offset)
+      await opened.close()
     }
-  })
+    return {
+      name: `${file} ${offset}`,
+      isIndex: false,
+      read: async () => (await readFile(file)).subarray(offset, offset + length),
+      write,
+      remove: async () => {
+        await write(Buffer.alloc(0))
+      }
+    }
+  }
   const open = async (): Promise<DrivenTier> => {
     const disk = await openDiskTier(t, path, roomBytes)
-    const { tier, evictor, counts } = disk
+    const { tier, counts } = disk
     return {
       name: tier.name,
       put: (stored, ttlMs) => {
-        tier.put({ stored, ttlMs })
+        tier.put(space, { stored, ttlMs })
       },
       untilStored: async () => {
         await tier.waitUntilIdle()
-        await evictor.waitUntilIdle()
       },
-      get: async selector => (await getInTime(disk, selector))?.stored,
-      invalidate: async what => await tier.invalidate(what),
+      get: async selector => (await getInTime(disk, async () => await lookUp(tier, selector)))?.stored,
+      drop: async what => await tier.drop(space, what),
       close: async () => {
         await tier.close()
       },
       places: async () =>
-        (await readdir(join(path, 'entries'), { recursive: true, withFileTypes: true })).filter(each => each.isFile())
-          .map(({ parentPath, name }) => fileAt(join(parentPath, name))),
+        (await Promise.all(
+          segmentsIn(path).map(async file =>
+            recordsIn(await readFile(file)).map(({ offset, length }) => recordAt(file, offset, length))
+          )
+        )).flat(),
       corrupt: () => counts.corrupt,
       reopen: open
     }

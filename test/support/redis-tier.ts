@@ -2,6 +2,7 @@ import { type Test } from 'tap'
 import { computeEtag } from '../../src/cache/entry.js'
 import { RedisTier, type RedisTierOptions } from '../../src/cache/redis-tier.js'
 import { type StoredEntry } from '../../src/cache/entry-codec.js'
+import { type StoreSpace } from '../../src/cache/tier.js'
 import { InFlightBytes } from '../../src/upstreams/in-flight-bytes.js'
 import { RedisLink } from '../../src/redis/link.js'
 import { createClient } from '../../src/redis/create-client.js'
@@ -50,7 +51,7 @@ export async function openRedisTier (
   const store = new RedisTier(link, {
     keyPrefix: 'varve',
     ttlSeconds: 1000,
-    maxEntryBytes: Infinity,
+    maxEntryBytes: 100_000_000,
     metrics: {
       wrote: () => {
         counts.written++
@@ -61,7 +62,7 @@ export async function openRedisTier (
     },
     inFlight: new InFlightBytes(Infinity, now),
     now,
-    isAgreed: () => true,
+    space: () => space,
     ...change
   })
   t.teardown(() => {
@@ -75,6 +76,9 @@ export async function openRedisTier (
   })
   return Object.assign(store, { link, counts })
 }
+
+/** Space that the entries of tests are in. */
+export const space: StoreSpace = { chainId: 4, name: '4.1' }
 
 /** Returns an entry as a replica would store it. */
 export function storedEntryOf (key: string, body: string | Buffer, change: Partial<StoredEntry> = {}): StoredEntry {

@@ -1,0 +1,259 @@
+/** Place of a record in the log. */
+export interface RecordPlace {
+  readonly segment: number
+  readonly offset: number
+  readonly length: number
+  /** True after a hit, so that eviction copies the entry forward. */
+  readonly isHit?: boolean
+}
+
+/** Interval of an entry, with the number at the end of its key. */
+export interface NumberedInterval {
+  readonly first: bigint
+  readonly last: bigint
+  readonly number: bigint
+}
+
+// A slot has two words of the digest, then segment, offset and length; the highest bit of the length notes a hit.
+const slotWords = 5
+const hitBit = 0x80000000
+// Both shares bound an entry to 33 bytes, and an interval to 30 more.
+const mostFilled = 0.85
+const slotsPerEntry = 1.65
+const intervalGrowth = 1.25
+// A table that grows copies its entries, so many small ones never hold a hit.
+const tables = 256
+const minSlots = 8
+const intervalWords = 3
+const maxIntervals = 2048
+
+/** Index of the entries of one space in typed arrays, so that an entry takes at most 64 bytes. */
+export class DiskIndex {
+  readonly #tables: DigestTable[]
+  readonly #families = new Map<string, IntervalList>()
+
+  /** Takes a check for segments that are gone, whose entries give their slots to others. */
+  constructor (hasSegment: (segment: number) => boolean) {
+    this.#tables = Array.from({ length: tables }, () => new DigestTable(hasSegment))
+  }
+
+  /** Number of indexed entries. */
+  get size (): number {
+    return this.#tables.reduce((sum, { size }) => sum + size, 0)
+  }
+
+  /** Memory of the index. */
+  get bytes (): number {
+    return this.#tables.reduce((sum, { bytes }) => sum + bytes, 0) +
+      [...this.#families.values()].reduce((sum, { bytes }) => sum + bytes, 0)
+  }
+
+  get (digest: Buffer): RecordPlace | undefined {
+    return this.#tableOf(digest).get(digest)
+  }
+
+  set (digest: Buffer, place: RecordPlace): void {
+    this.#tableOf(digest).set(digest, place)
+  }
+
+  /** Removes an entry, and returns true if it was there. */
+  delete (digest: Buffer): boolean {
+    return this.#tableOf(digest).delete(digest)
+  }
+
+  /** Finds the interval that contains a version. */
+  covering (family: string, version: bigint): NumberedInterval | undefined {
+    return this.#families.get(family)?.overlapping(version, version)[0]
+  }
+
+  /** Lists the intervals that overlap an interval. */
+  overlapping (family: string, first: bigint, last: bigint): NumberedInterval[] {
+    return this.#families.get(family)?.overlapping(first, last) ?? []
+  }
+
+  addInterval (family: string, interval: NumberedInterval): void {
+    const list = this.#families.get(family) ?? new IntervalList()
+    list.add(interval)
+    this.#families.set(family, list)
+  }
+
+  deleteInterval (family: string, interval: NumberedInterval): void {
+    this.#families.get(family)?.delete(interval)
+  }
+
+  #tableOf (digest: Buffer): DigestTable {
+    return this.#tables[digest.readUInt8()] as DigestTable
+  }
+}
+
+/** Hash table with open addressing; a deleted slot keeps its length, and has segment 0. */
+class DigestTable {
+  readonly #hasSegment: (segment: number) => boolean
+  #words = new Uint32Array(minSlots * slotWords)
+  #used = 0
+  size = 0
+
+  constructor (hasSegment: (segment: number) => boolean) {
+    this.#hasSegment = hasSegment
+  }
+
+  get bytes (): number {
+    return this.#words.byteLength
+  }
+
+  get (digest: Buffer): RecordPlace | undefined {
+    const at = this.#find(digest)
+    const segment = this.#word(at, 2)
+    if (segment === 0) return undefined
+    const length = this.#word(at, 4)
+    return { segment, offset: this.#word(at, 3), length: (length & ~hitBit) >>> 0, isHit: length >= hitBit }
+  }
+
+  set (digest: Buffer, { segment, offset, length, isHit = false }: RecordPlace): void {
+    let at = this.#find(digest)
+    if (this.#word(at, 4) === 0) {
+      if ((this.#used + 1) * slotWords > this.#words.length * mostFilled) {
+        this.#rebuild()
+        at = this.#find(digest)
+      }
+      this.#used++
+    }
+    if (this.#word(at, 2) === 0) this.size++
+    this.#words.set(
+      [digest.readUInt32LE(4), digest.readUInt32LE(8), segment, offset, isHit ? length + hitBit : length],
+      at
+    )
+  }
+
+  delete (digest: Buffer): boolean {
+    const at = this.#find(digest)
+    if (this.#word(at, 2) === 0) return false
+    this.#words[at + 2] = 0
+    this.size--
+    return true
+  }
+
+  // Finds the slot of a digest, or the empty one where it belongs.
+  #find (digest: Buffer): number {
+    const [high, low] = [digest.readUInt32LE(4), digest.readUInt32LE(8)]
+    const { length } = this.#words
+    let at = (low % (length / slotWords)) * slotWords
+    while (this.#word(at, 4) !== 0 && (this.#word(at, 0) !== high || this.#word(at, 1) !== low)) {
+      at = (at + slotWords) % length
+    }
+    return at
+  }
+
+  #word (at: number, nth: number): number {
+    return this.#words[at + nth] as number
+  }
+
+  #rebuild (): void {
+    const old = this.#words
+    const live: number[] = []
+    for (let at = 0; at < old.length; at += slotWords) {
+      const segment = old[at + 2] as number
+      if (segment !== 0 && this.#hasSegment(segment)) live.push(at)
+    }
+    const slots = Math.max(minSlots, Math.ceil((live.length + 1) * slotsPerEntry))
+    this.#words = new Uint32Array(slots * slotWords)
+    this.#used = this.size = live.length
+    for (const from of live) {
+      let at = ((old[from + 1] as number) % slots) * slotWords
+      while (this.#word(at, 4) !== 0) at = (at + slotWords) % this.#words.length
+      this.#words.set(old.subarray(from, from + slotWords), at)
+    }
+  }
+}
+
+/** Sorted numbers of intervals; of two that overlap, the owner deletes one. */
+interface IntervalChunk {
+  words: BigUint64Array
+  count: number
+}
+
+/** Sorted intervals of a family, in chunks, so that an insertion moves few of them. */
+class IntervalList {
+  readonly #chunks: IntervalChunk[] = [{ words: new BigUint64Array(intervalWords), count: 0 }]
+
+  get bytes (): number {
+    return this.#chunks.reduce((sum, { words }) => sum + words.byteLength, 0)
+  }
+
+  overlapping (first: bigint, last: bigint): NumberedInterval[] {
+    const found: NumberedInterval[] = []
+    let nth = this.#chunkOf(first)
+    // The interval before may reach into this one.
+    let at = Math.max(0, positionIn(this.#chunk(nth), first + 1n) - 1)
+    for (; nth < this.#chunks.length; nth++, at = 0) {
+      const chunk = this.#chunk(nth)
+      for (; at < chunk.count; at++) {
+        const interval = intervalAt(chunk, at)
+        if (interval.first > last) return found
+        if (interval.last >= first) found.push(interval)
+      }
+    }
+    return found
+  }
+
+  add ({ first, last, number }: NumberedInterval): void {
+    const nth = this.#chunkOf(first)
+    const chunk = this.#chunk(nth)
+    const at = positionIn(chunk, first)
+    if (chunk.count * intervalWords === chunk.words.length) {
+      const grown = new BigUint64Array(Math.ceil((chunk.count + 1) * intervalGrowth) * intervalWords)
+      grown.set(chunk.words)
+      chunk.words = grown
+    }
+    chunk.words.copyWithin((at + 1) * intervalWords, at * intervalWords, chunk.count * intervalWords)
+    chunk.words.set([first, last, number], at * intervalWords)
+    chunk.count++
+    if (chunk.count < maxIntervals) return
+    // History that is read in order fills chunks, instead of leaving half of each.
+    const left = nth === this.#chunks.length - 1 && at === chunk.count - 1 ? at : chunk.count / 2
+    const words = chunk.words.slice(left * intervalWords, chunk.count * intervalWords)
+    this.#chunks.splice(nth + 1, 0, { words, count: chunk.count - left })
+    chunk.words = chunk.words.slice(0, left * intervalWords)
+    chunk.count = left
+  }
+
+  delete ({ first, number }: NumberedInterval): void {
+    const chunk = this.#chunk(this.#chunkOf(first))
+    const at = positionIn(chunk, first)
+    if (at === chunk.count || intervalAt(chunk, at).first !== first || intervalAt(chunk, at).number !== number) return
+    chunk.words.copyWithin(at * intervalWords, (at + 1) * intervalWords, chunk.count * intervalWords)
+    chunk.count--
+    if (chunk.count === 0 && this.#chunks.length > 1) this.#chunks.splice(this.#chunks.indexOf(chunk), 1)
+  }
+
+  #chunk (nth: number): IntervalChunk {
+    return this.#chunks[nth] as IntervalChunk
+  }
+
+  // Finds the last chunk that begins at or before a number, or the first one.
+  #chunkOf (first: bigint): number {
+    let [low, high] = [1, this.#chunks.length]
+    while (low < high) {
+      const middle = (low + high) >>> 1
+      if ((this.#chunk(middle).words[0] as bigint) <= first) low = middle + 1
+      else high = middle
+    }
+    return low - 1
+  }
+}
+
+/** Finds the first interval of a chunk that begins at or after a number. */
+function positionIn ({ words, count }: IntervalChunk, first: bigint): number {
+  let [low, high] = [0, count]
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    if ((words[middle * intervalWords] as bigint) < first) low = middle + 1
+    else high = middle
+  }
+  return low
+}
+
+function intervalAt ({ words }: IntervalChunk, at: number): NumberedInterval {
+  const [first = 0n, last = 0n, number = 0n] = words.subarray(at * intervalWords, (at + 1) * intervalWords)
+  return { first, last, number }
+}

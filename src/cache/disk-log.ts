@@ -1,0 +1,331 @@
+import { type FileHandle } from 'node:fs/promises'
+import { setImmediate as pause } from 'node:timers/promises'
+import { type DiskFiles } from './disk-files.js'
+import { type RecordPlace } from './disk-index.js'
+import {
+  decodeHeader,
+  decodeRecord,
+  encodeHeader,
+  encodePurgeRecord,
+  type EntryIdentity,
+  frameBytes,
+  isOfOtherForm,
+  type PurgeRecord,
+  SegmentList,
+  trailerBytes
+} from './disk-segment.js'
+import { type StoreSpace } from './tier.js'
+
+/** File of the log. */
+export interface Segment {
+  readonly number: number
+  readonly space: StoreSpace
+  /** Its purges and lowest sequence; its entries too while it is the newest. */
+  readonly list: SegmentList
+  /** End of the records, behind which a sealed segment has its footer. */
+  end: number
+  bytes: number
+}
+
+/** Record to append: of an entry or of a purge. */
+export interface Append {
+  readonly space: StoreSpace
+  readonly record: Buffer
+  readonly what: EntryIdentity | PurgeRecord
+}
+
+/** Record to append again before its segment is evicted. */
+export interface Copy extends Append {
+  readonly copied: (place: RecordPlace) => void
+}
+
+/** Settings and callbacks of a log. */
+export interface DiskLogOptions {
+  readonly files: DiskFiles
+  readonly maxBytes: number
+  /** Length of the longest record. */
+  readonly maxRecordBytes: number
+  readonly foundCorrupt: () => void
+  /** Returns true while there are more entries than the index may have. */
+  readonly isFull: () => boolean
+  /** Takes the entries of a segment out of the index, and returns what is to be appended again. */
+  readonly evict: (segment: Segment, list: SegmentList, room: number) => Promise<readonly Copy[]>
+}
+
+const mostSegmentBytes = 64 * 1024 ** 2
+const segmentsPerLog = 16
+// A footer is shorter than its segment.
+const mostFileBytes = 3 * mostSegmentBytes
+const maxBatchBytes = 8 * 1024 ** 2
+const headerBytes = 256
+const windowBytes = 1024 ** 2
+const blockBytes = 4096
+/** Steps of loading and evicting that may run without a pause for requests. */
+export const stepsPerPause = 500
+
+/** Log of segments: one writer appends batches, reads go to any place, and the oldest segment is evicted whole. */
+export class DiskLog {
+  readonly segmentBytes: number
+  readonly #options: DiskLogOptions
+  // Oldest first.
+  readonly #segments = new Map<number, Segment>()
+  readonly #waiting: Array<
+    { append: Append, resolve: (place: RecordPlace) => void, reject: (error: unknown) => void }
+  > = []
+
+  #file: FileHandle | undefined
+  #lastNumber = 0
+  #isWriting = false
+
+  constructor (options: DiskLogOptions) {
+    this.#options = options
+    this.segmentBytes = Math.min(mostSegmentBytes, Math.floor(options.maxBytes / segmentsPerLog))
+  }
+
+  /** Bytes of all segments on the disk, in whole blocks. */
+  get bytes (): number {
+    return [...this.#segments.values()].reduce((sum, { bytes }) => sum + Math.ceil(bytes / blockBytes) * blockBytes, 0)
+  }
+
+  get segments (): ReadonlyMap<number, Segment> {
+    return this.#segments
+  }
+
+  /** Lowest sequence of any entry. */
+  get minSequence (): number {
+    return Math.min(...[...this.#segments.values()].map(({ list }) => list.minSequence))
+  }
+
+  /** Reads the lists of all segments, oldest first; each is forgotten before the next, but for the newest. */
+  async load (onSegment: (segment: Segment) => Promise<void>): Promise<void> {
+    const { files, foundCorrupt } = this.#options
+    for (const number of await files.list()) {
+      const previous = this.#newest
+      const header = await files.read(number, 0, headerBytes)
+      const segment = await this.#read(number, header)
+      this.#lastNumber = number
+      if (segment === undefined) {
+        if (!isOfOtherForm(header)) foundCorrupt()
+        await files.remove(number)
+        continue
+      }
+      previous?.list.dropItems()
+      this.#segments.set(number, segment)
+      await onSegment(segment)
+    }
+  }
+
+  /** Appends a record, and resolves once it is in the file; a purge once a power cut cannot take it back. */
+  async append (append: Append): Promise<RecordPlace> {
+    return await new Promise((resolve, reject) => {
+      this.#waiting.push({ append, resolve, reject })
+      this.#writeAll().catch(reject)
+    })
+  }
+
+  /** Reads a segment from front to back. */
+  reader ({ number }: Pick<Segment, 'number'>): SegmentReader {
+    return new SegmentReader(this.#options.files, number)
+  }
+
+  /** Returns true if the newest segment, or the folder, was removed. */
+  async isRemoved (): Promise<boolean> {
+    return this.#newest !== undefined && !await this.#options.files.has(this.#newest.number)
+  }
+
+  /** Forgets all segments, after their folder was removed. */
+  async reset (): Promise<void> {
+    this.#segments.clear()
+    await this.#closeFile()
+    this.#options.files.close()
+  }
+
+  /** Writes the footer of the newest segment, so that the next start need not scan it. */
+  async close (): Promise<void> {
+    if (this.#newest !== undefined && this.#file !== undefined) await this.#seal(this.#newest).catch(() => {})
+    await this.#closeFile()
+    this.#options.files.close()
+  }
+
+  get #newest (): Segment | undefined {
+    return this.#segments.get(this.#lastNumber)
+  }
+
+  async #writeAll (): Promise<void> {
+    if (this.#isWriting) return
+    this.#isWriting = true
+    while (this.#waiting.length > 0) {
+      const batch = this.#waiting.splice(0, this.#batchLength())
+      try {
+        const places = await this.#write(batch.map(({ append }) => append))
+        for (const [at, { resolve }] of batch.entries()) resolve(places[at] as RecordPlace)
+      } catch (error) {
+        for (const { reject } of batch) reject(error)
+      }
+    }
+    this.#isWriting = false
+  }
+
+  /** Counts the waiting records that one write takes. */
+  #batchLength (): number {
+    let bytes = 0
+    const [first] = this.#waiting
+    const end = this.#waiting.findIndex(({ append: { space, record } }) => {
+      bytes += record.length
+      return space.name !== first?.append.space.name || (bytes > maxBatchBytes && bytes > record.length)
+    })
+    return end === -1 ? this.#waiting.length : end
+  }
+
+  async #write (batch: readonly Append[]): Promise<RecordPlace[]> {
+    const { maxBytes, isFull } = this.#options
+    const { space } = batch[0] as Append
+    const bytes = sizeOf(batch)
+    // Leaves room for what is copied forward.
+    while (this.#segments.size > 1 && (isFull() || this.bytes + bytes > maxBytes - this.segmentBytes)) {
+      await this.#evictOldest(space)
+    }
+    return await this.#writeTo(await this.#segmentFor(space, bytes), batch)
+  }
+
+  async #evictOldest (space: StoreSpace): Promise<void> {
+    const { files, evict } = this.#options
+    const [oldest] = this.#segments.values()
+    if (oldest === undefined) return
+    const list = (await this.#read(oldest.number).catch(() => undefined))?.list ?? new SegmentList()
+    const copies = await evict(oldest, list, oldest.space.name === space.name ? this.segmentBytes / 2 : 0)
+    this.#segments.delete(oldest.number)
+    // A purge outlives its segment until no older entry is left anywhere.
+    const minSequence = copies.reduce((min, { what }) => Math.min(min, what.sequence), this.minSequence)
+    const purges = oldest.list.purges.filter(({ sequence }) => sequence > minSequence).map(purge => ({
+      space,
+      record: encodePurgeRecord(purge),
+      what: purge
+    }))
+    if (copies.length + purges.length > 0) {
+      const segment = await this.#segmentFor(space, sizeOf(copies))
+      const places = await this.#writeTo(segment, [...copies, ...purges])
+      for (const [at, { copied }] of copies.entries()) copied(places[at] as RecordPlace)
+    }
+    await files.remove(oldest.number)
+  }
+
+  async #writeTo (segment: Segment, batch: readonly Append[]): Promise<RecordPlace[]> {
+    const file = this.#file as FileHandle
+    const { bytesWritten } = await file.writev(batch.map(({ record }) => record), segment.end)
+    if (bytesWritten < sizeOf(batch)) throw new Error('ENOSPC: no space left on the device')
+    const places = batch.map(({ record: { length }, what }) => {
+      const place = { segment: segment.number, offset: segment.end, length }
+      if ('digest' in what) segment.list.add({ ...what, ...place })
+      else segment.list.purges.push(what)
+      segment.bytes = segment.end += length
+      return place
+    })
+    if (batch.some(({ what }) => !('digest' in what))) {
+      await file.sync()
+      await this.#options.files.syncFolder()
+    }
+    return places
+  }
+
+  /** Returns the newest segment if it is of the space and has room, else a new one; its file is open. */
+  async #segmentFor (space: StoreSpace, bytes: number): Promise<Segment> {
+    const { files } = this.#options
+    const newest = this.#newest
+    if (newest?.space.name === space.name && newest.end + bytes <= this.segmentBytes) {
+      if (this.#file === undefined) {
+        this.#file = await files.openToWrite(newest.number)
+        // Takes away the footer.
+        await this.#file.truncate(newest.end)
+        newest.bytes = newest.end
+      }
+      return newest
+    }
+    if (newest !== undefined) {
+      if (this.#file !== undefined) await this.#seal(newest)
+      newest.list.dropItems()
+      await this.#closeFile()
+    }
+    const number = this.#lastNumber + 1
+    const header = encodeHeader(space)
+    this.#file = await files.openToWrite(number)
+    await this.#file.truncate(0)
+    await this.#file.writev([header], 0)
+    this.#lastNumber = number
+    const segment = { number, space, list: new SegmentList(), end: header.length, bytes: header.length }
+    this.#segments.set(number, segment)
+    return segment
+  }
+
+  async #seal (segment: Segment): Promise<void> {
+    const footer = segment.list.encode()
+    await this.#file?.writev([footer], segment.end)
+    segment.bytes = segment.end + footer.length
+  }
+
+  async #closeFile (): Promise<void> {
+    const file = this.#file
+    this.#file = undefined
+    await file?.close()
+  }
+
+  /** Reads the list of a segment from its footer, or from its records; undefined if it has no header of this form. */
+  async #read (number: number, beginning?: Buffer): Promise<Segment | undefined> {
+    const { files } = this.#options
+    const bytes = await files.sizeOf(number)
+    const header = decodeHeader(beginning ?? await files.read(number, 0, headerBytes))
+    if (header === undefined || bytes > mostFileBytes) return undefined
+    const { space, length: start } = header
+    const trailer = await files.read(number, Math.max(0, bytes - trailerBytes), trailerBytes)
+    const footerLength = SegmentList.footerLengthOf(trailer)
+    const footerAt = footerLength === undefined ? 0 : bytes - trailerBytes - footerLength
+    if (footerLength !== undefined && footerAt >= start) {
+      const list = SegmentList.decode(await files.read(number, footerAt, footerLength), trailer)
+      if (list !== undefined) return { number, space, list, end: footerAt, bytes }
+    }
+    const list = new SegmentList()
+    return { number, space, list, end: await this.#scan(number, start, list), bytes }
+  }
+
+  /** Lists the records of a segment up to the first that is damaged; returns where they end. */
+  async #scan (number: number, start: number, list: SegmentList): Promise<number> {
+    const reader = this.reader({ number })
+    for (let [at, steps] = [start, 1];; steps++) {
+      const frame = await reader.bytes(at, frameBytes)
+      const length = frame.length < frameBytes ? 0 : frameBytes + frame.readUInt32BE()
+      if (length === 0 || length > this.#options.maxRecordBytes) return at
+      const record = decodeRecord(await reader.bytes(at, length))
+      if (record === undefined) return at
+      if ('entry' in record) list.add({ ...record.entry, offset: at, length })
+      else list.purges.push(record.purge)
+      at += length
+      if (steps % stepsPerPause === 0) await pause()
+    }
+  }
+}
+
+/** Reads a segment from front to back, 1 MB at a time. */
+export class SegmentReader {
+  readonly #files: DiskFiles
+  readonly #number: number
+  #window: Buffer = Buffer.alloc(0)
+  #start = 0
+
+  constructor (files: DiskFiles, number: number) {
+    this.#files = files
+    this.#number = number
+  }
+
+  /** Reads some bytes, fewer at the end of the file. */
+  async bytes (offset: number, length: number): Promise<Buffer> {
+    if (offset < this.#start || offset + length > this.#start + this.#window.length) {
+      this.#window = await this.#files.read(this.#number, offset, Math.max(length, windowBytes))
+      this.#start = offset
+    }
+    return this.#window.subarray(offset - this.#start, offset - this.#start + length)
+  }
+}
+
+function sizeOf (batch: readonly Append[]): number {
+  return batch.reduce((sum, { record }) => sum + record.length, 0)
+}
