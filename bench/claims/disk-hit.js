@@ -1,13 +1,15 @@
 // Measures a read that varve finds on its disk after a restart, compared with memory, Redis, nginx's disk cache, the
-// file storage of Varnish and the upstream.
+// file storage of Varnish and the upstream; and what the disk takes of a cold fill.
+import { setTimeout as pause } from 'node:timers/promises'
 import { fillTier } from '../support/fill-tier.js'
-import { lineOf } from '../support/timed-request.js'
+import { inParallel, lineOf } from '../support/timed-request.js'
 import { startNginx } from '../support/nginx.js'
 import { readOf, startOrigin } from '../support/origin.js'
+import { processorTimeOf } from '../support/processor-time.js'
 import { startRedis } from '../support/redis.js'
 import { mustBeRight } from '../support/check-response.js'
 import { middleOf, timesOf } from '../support/statistics.js'
-import { times } from '../support/table.js'
+import { times, whole } from '../support/table.js'
 import { startVarnish } from '../support/varnish.js'
 import { startVarve } from '../support/varve.js'
 
@@ -16,6 +18,8 @@ export const title = 'a hit on disk after a restart'
 export const needs = []
 
 const sizes = [1024, 65_536]
+const fills = [{ bytes: 600, reads: 20_000 }, { bytes: 360_000, reads: 500 }]
+const connections = 32
 // Look-ups that exceed the time limit of a tier are misses; a busy machine has a few.
 const mostLate = 0.05
 
@@ -50,6 +54,11 @@ export async function run (bench) {
     if (inRedis !== undefined) tiers.redis = await startVarve(bench, origin.url, { flags: inRedis })
     const timesBySize = {}
     for (const bytes of sizes) timesBySize[bytes] = await timed(origin, tiers, peers, bySize[bytes], kinds)
+    timesBySize.fills = []
+    for (const { bytes, reads } of fills) {
+      const requests = Array.from({ length: bench.isSmoke ? 50 : reads }, () => readOf(bytes, ++version))
+      timesBySize.fills.push(await filled(bench, origin, requests))
+    }
     rounds.push(timesBySize)
     await Promise.all(Object.values(tiers).map(varve => varve.stop()))
   }
@@ -89,6 +98,29 @@ async function timed (origin, tiers, peers, requests, kinds) {
   }
 }
 
+/** Fills a folder from many connections at once, then reads all of it from one after a restart. */
+async function filled (bench, origin, requests) {
+  const flags = ['--disk', await bench.folder('fill')]
+  const before = await startVarve(bench, origin.url, { flags })
+  const counted = async what => (await before.metrics()).sum(`varve_cache_${what}_total`, 'tier="disk"')
+  const [started, startedAt] = [processorTimeOf(before.pid), performance.now()]
+  await inParallel(requests, connections, request => before.ask(request))
+  const seconds = (performance.now() - startedAt) / 1000
+  while (await counted('writes') + await counted('writes_dropped') < requests.length) await pause(20)
+  const fillMicros = (processorTimeOf(before.pid) - started) / requests.length
+  const dropped = await counted('writes_dropped')
+  await before.stop()
+  const after = await startVarve(bench, origin.url, { flags })
+  const restarted = processorTimeOf(after.pid)
+  let hits = 0
+  for (const request of requests) {
+    if (lineOf(await after.ask(request), 'cache-status') === 'varve; hit; detail=disk') hits++
+  }
+  const hitMicros = (processorTimeOf(after.pid) - restarted) / requests.length
+  await after.stop()
+  return { perSecond: requests.length / seconds, dropped: dropped / requests.length, hits, fillMicros, hitMicros }
+}
+
 const labels = {
   direct: 'direct from the upstream',
   disk: 'a hit on disk',
@@ -111,6 +143,16 @@ function resultOf (rounds, kinds) {
         labels[kind],
         ...sizes.flatMap(bytes => [over(bytes, kind, 'median'), over(bytes, kind, 'p99')])
       ])
+    }, {
+      title: `a cold fill by ${connections} connections, then one read of each after a restart; time of the processor`,
+      columns: ['bytes', 'fills a second', 'dropped, %', 'us for a fill', 'hits on disk', 'us for a read'],
+      rows: fills.map(({ bytes }, at) => {
+        const of = what => middleOf(rounds.map(round => round.fills[at][what])).median
+        const { perSecond, dropped, fillMicros, hits, hitMicros } = Object.fromEntries(
+          ['perSecond', 'dropped', 'fillMicros', 'hits', 'hitMicros'].map(what => [what, of(what)])
+        )
+        return [bytes, whole(perSecond), (dropped * 100).toFixed(1), whole(fillMicros), whole(hits), whole(hitMicros)]
+      })
     }],
     targets: []
   }

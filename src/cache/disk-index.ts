@@ -21,20 +21,22 @@ const hitBit = 0x80000000
 const mostFilled = 0.85
 const slotsPerEntry = 1.65
 const intervalGrowth = 1.25
-// A table that grows copies its entries, so many small ones never hold a hit.
-const tables = 256
 const minSlots = 8
 const intervalWords = 3
 const maxIntervals = 2048
 
-/** Index of the entries of one space in typed arrays, so that an entry takes at most 64 bytes. */
+/**
+ * Index of the entries of one space in typed arrays, so that an entry takes at most 64 bytes. A table that grows copies
+ * its entries, so 256 small ones never hold a hit.
+ */
 export class DiskIndex {
-  readonly #tables: DigestTable[]
+  readonly #hasSegment: (segment: number) => boolean
+  readonly #tables: DigestTable[] = []
   readonly #families = new Map<string, IntervalList>()
 
   /** Takes a check for segments that are gone, whose entries give their slots to others. */
   constructor (hasSegment: (segment: number) => boolean) {
-    this.#tables = Array.from({ length: tables }, () => new DigestTable(hasSegment))
+    this.#hasSegment = hasSegment
   }
 
   /** Number of indexed entries. */
@@ -52,8 +54,8 @@ export class DiskIndex {
     return this.#tableOf(digest).get(digest)
   }
 
-  set (digest: Buffer, place: RecordPlace): void {
-    this.#tableOf(digest).set(digest, place)
+  set (digest: Buffer, { segment, offset, length, isHit = false }: RecordPlace): void {
+    this.#tableOf(digest).set(digest, segment, offset, isHit ? length + hitBit : length)
   }
 
   /** Removes an entry, and returns true if it was there. */
@@ -82,7 +84,9 @@ export class DiskIndex {
   }
 
   #tableOf (digest: Buffer): DigestTable {
-    return this.#tables[digest.readUInt8()] as DigestTable
+    const nth = digest[0] as number
+    this.#tables[nth] ??= new DigestTable(this.#hasSegment)
+    return this.#tables[nth]
   }
 }
 
@@ -102,66 +106,71 @@ class DigestTable {
   }
 
   get (digest: Buffer): RecordPlace | undefined {
-    const at = this.#find(digest)
-    const segment = this.#word(at, 2)
+    const at = this.#find(digest.readUInt32LE(4), digest.readUInt32LE(8))
+    const segment = this.#word(at + 2)
     if (segment === 0) return undefined
-    const length = this.#word(at, 4)
-    return { segment, offset: this.#word(at, 3), length: (length & ~hitBit) >>> 0, isHit: length >= hitBit }
+    const length = this.#word(at + 4)
+    return { segment, offset: this.#word(at + 3), length: (length & ~hitBit) >>> 0, isHit: length >= hitBit }
   }
 
-  set (digest: Buffer, { segment, offset, length, isHit = false }: RecordPlace): void {
-    let at = this.#find(digest)
-    if (this.#word(at, 4) === 0) {
+  set (digest: Buffer, segment: number, offset: number, length: number): void {
+    const [high, low] = [digest.readUInt32LE(4), digest.readUInt32LE(8)]
+    let at = this.#find(high, low)
+    if (this.#word(at + 4) === 0) {
       if ((this.#used + 1) * slotWords > this.#words.length * mostFilled) {
         this.#rebuild()
-        at = this.#find(digest)
+        at = this.#find(high, low)
       }
       this.#used++
     }
-    if (this.#word(at, 2) === 0) this.size++
-    this.#words.set(
-      [digest.readUInt32LE(4), digest.readUInt32LE(8), segment, offset, isHit ? length + hitBit : length],
-      at
-    )
+    if (this.#word(at + 2) === 0) this.size++
+    this.#fill(at, high, low, segment, offset, length)
   }
 
   delete (digest: Buffer): boolean {
-    const at = this.#find(digest)
-    if (this.#word(at, 2) === 0) return false
+    const at = this.#find(digest.readUInt32LE(4), digest.readUInt32LE(8))
+    if (this.#word(at + 2) === 0) return false
     this.#words[at + 2] = 0
     this.size--
     return true
   }
 
   // Finds the slot of a digest, or the empty one where it belongs.
-  #find (digest: Buffer): number {
-    const [high, low] = [digest.readUInt32LE(4), digest.readUInt32LE(8)]
-    const { length } = this.#words
-    let at = (low % (length / slotWords)) * slotWords
-    while (this.#word(at, 4) !== 0 && (this.#word(at, 0) !== high || this.#word(at, 1) !== low)) {
-      at = (at + slotWords) % length
+  #find (high: number, low: number): number {
+    const words = this.#words
+    let at = (low % (words.length / slotWords)) * slotWords
+    while (words[at + 4] !== 0 && (words[at] !== high || words[at + 1] !== low)) {
+      at += slotWords
+      if (at === words.length) at = 0
     }
     return at
   }
 
-  #word (at: number, nth: number): number {
-    return this.#words[at + nth] as number
+  #word (at: number): number {
+    return this.#words[at] as number
+  }
+
+  // One by one, because a start sets millions of slots.
+  #fill (at: number, high: number, low: number, segment: number, offset: number, length: number): void {
+    const words = this.#words
+    words[at] = high
+    words[at + 1] = low
+    words[at + 2] = segment
+    words[at + 3] = offset
+    words[at + 4] = length
   }
 
   #rebuild (): void {
     const old = this.#words
-    const live: number[] = []
+    const isLive = (at: number): boolean => old[at + 2] !== 0 && this.#hasSegment(old[at + 2] as number)
+    let live = 0
+    for (let at = 0; at < old.length; at += slotWords) if (isLive(at)) live++
+    this.#words = new Uint32Array(Math.max(minSlots, Math.ceil((live + 1) * slotsPerEntry)) * slotWords)
+    this.#used = this.size = live
     for (let at = 0; at < old.length; at += slotWords) {
-      const segment = old[at + 2] as number
-      if (segment !== 0 && this.#hasSegment(segment)) live.push(at)
-    }
-    const slots = Math.max(minSlots, Math.ceil((live.length + 1) * slotsPerEntry))
-    this.#words = new Uint32Array(slots * slotWords)
-    this.#used = this.size = live.length
-    for (const from of live) {
-      let at = ((old[from + 1] as number) % slots) * slotWords
-      while (this.#word(at, 4) !== 0) at = (at + slotWords) % this.#words.length
-      this.#words.set(old.subarray(from, from + slotWords), at)
+      if (!isLive(at)) continue
+      const [high, low] = [old[at] as number, old[at + 1] as number]
+      this.#fill(this.#find(high, low), high, low, old[at + 2] as number, old[at + 3] as number, old[at + 4] as number)
     }
   }
 }

@@ -5,6 +5,7 @@ import { type RecordPlace } from './disk-index.js'
 import {
   decodeHeader,
   decodeRecord,
+  type DiskRecord,
   encodeHeader,
   encodePurgeRecord,
   type EntryIdentity,
@@ -67,6 +68,8 @@ export const stepsPerPause = 500
 export class DiskLog {
   readonly segmentBytes: number
   readonly #options: DiskLogOptions
+  // Each change of space begins a segment, however short.
+  readonly #mostSegments: number
   // Oldest first.
   readonly #segments = new Map<number, Segment>()
   readonly #waiting: Array<
@@ -80,6 +83,7 @@ export class DiskLog {
   constructor (options: DiskLogOptions) {
     this.#options = options
     this.segmentBytes = Math.min(mostSegmentBytes, Math.floor(options.maxBytes / segmentsPerLog))
+    this.#mostSegments = segmentsPerLog * Math.ceil(options.maxBytes / this.segmentBytes)
   }
 
   /** Bytes of all segments on the disk, in whole blocks. */
@@ -89,6 +93,11 @@ export class DiskLog {
 
   get segments (): ReadonlyMap<number, Segment> {
     return this.#segments
+  }
+
+  /** Space of the newest segment. */
+  get space (): StoreSpace | undefined {
+    return this.#newest?.space
   }
 
   /** Lowest sequence of any entry. */
@@ -182,7 +191,9 @@ export class DiskLog {
     const { space } = batch[0] as Append
     const bytes = sizeOf(batch)
     // Leaves room for what is copied forward.
-    while (this.#segments.size > 1 && (isFull() || this.bytes + bytes > maxBytes - this.segmentBytes)) {
+    const isOver = (): boolean =>
+      isFull() || this.bytes + bytes > maxBytes - this.segmentBytes || this.#segments.size > this.#mostSegments
+    while (this.#segments.size > 1 && isOver()) {
       await this.#evictOldest(space)
     }
     return await this.#writeTo(await this.#segmentFor(space, bytes), batch)
@@ -290,17 +301,27 @@ export class DiskLog {
   /** Lists the records of a segment up to the first that is damaged; returns where they end. */
   async #scan (number: number, start: number, list: SegmentList): Promise<number> {
     const reader = this.reader({ number })
-    for (let [at, steps] = [start, 1];; steps++) {
-      const frame = await reader.bytes(at, frameBytes)
-      const length = frame.length < frameBytes ? 0 : frameBytes + frame.readUInt32BE()
-      if (length === 0 || length > this.#options.maxRecordBytes) return at
-      const record = decodeRecord(await reader.bytes(at, length))
-      if (record === undefined) return at
-      if ('entry' in record) list.add({ ...record.entry, offset: at, length })
+    let [offset, steps] = [start, 0]
+    for (let found = await this.#recordAt(reader, offset); found; found = await this.#recordAt(reader, offset)) {
+      const { record, length } = found
+      if ('entry' in record) list.add({ ...record.entry, offset, length })
       else list.purges.push(record.purge)
-      at += length
-      if (steps % stepsPerPause === 0) await pause()
+      offset += length
+      if (++steps % stepsPerPause === 0) await pause()
     }
+    return offset
+  }
+
+  async #recordAt (
+    reader: SegmentReader,
+    offset: number
+  ): Promise<{ readonly record: DiskRecord, readonly length: number } | undefined> {
+    const frame = await reader.bytes(offset, frameBytes)
+    const length = frame.length < frameBytes ? Infinity : frameBytes + frame.readUInt32BE()
+    const record = length > this.#options.maxRecordBytes
+      ? undefined
+      : decodeRecord(await reader.bytes(offset, length))
+    return record && { record, length }
   }
 }
 

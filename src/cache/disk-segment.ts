@@ -49,6 +49,7 @@ export const frameBytes = 8
 export const trailerBytes = 12
 const kinds = { entry: 1, purge: 2 } as const
 const never = 2n ** 64n - 1n
+const noSequence = 2 ** 32 - 1
 
 /** Encodes the beginning of a segment. */
 export function encodeHeader ({ chainId, name }: StoreSpace): Buffer {
@@ -104,10 +105,11 @@ export function encodePurgeRecord ({ sequence, isOfAll, digests, intervals }: Pu
   return framed(writer.toBuffer())
 }
 
+/** Record of the log. */
+export type DiskRecord = { readonly entry: EntryRecord } | { readonly purge: PurgeRecord }
+
 /** Decodes the record at the beginning of some bytes; undefined for damage. */
-export function decodeRecord (
-  bytes: Buffer
-): { readonly entry: EntryRecord } | { readonly purge: PurgeRecord } | undefined {
+export function decodeRecord (bytes: Buffer): DiskRecord | undefined {
   return attempt(() => {
     const frame = new ByteReader(bytes)
     const [length, checksum] = [frame.u32(), frame.u32()]
@@ -147,9 +149,14 @@ export class SegmentList {
 
   item (nth: number): SegmentItem {
     const at = nth * itemBytes
-    const [sequence, offset, length] = [0, 4, 8].map(next => this.#items.readUInt32BE(at + listedDigestBytes + next))
-    const digest = this.#items.subarray(at, at + listedDigestBytes)
-    return { digest, sequence, offset, length, interval: this.#intervals.get(nth) } as SegmentItem
+    const items = this.#items
+    return {
+      digest: items.subarray(at, at + listedDigestBytes),
+      sequence: items.readUInt32BE(at + listedDigestBytes),
+      offset: items.readUInt32BE(at + listedDigestBytes + 4),
+      length: items.readUInt32BE(at + listedDigestBytes + 8),
+      interval: this.#intervals.get(nth)
+    }
   }
 
   /** Keeps only what is still needed once no record can follow. */
@@ -162,6 +169,7 @@ export class SegmentList {
   /** Returns the footer and the trailer by which it is found. */
   encode (): Buffer {
     const writer = new ByteWriter()
+    writer.u32(Number.isFinite(this.minSequence) ? this.minSequence : noSequence)
     writer.u32(this.#count)
     writer.bytes(this.#items.subarray(0, this.#count * itemBytes))
     writer.u32(this.#intervals.size)
@@ -191,6 +199,8 @@ export class SegmentList {
       if (!checksumOf(footer).equals(trailer.subarray(-4))) return undefined
       const reader = new ByteReader(footer)
       const list = new SegmentList()
+      const minSequence = reader.u32()
+      if (minSequence !== noSequence) list.minSequence = minSequence
       list.#count = reader.u32()
       list.#items = reader.bytes(list.#count * itemBytes)
       for (let left = reader.u32(); left > 0; left--) list.#intervals.set(reader.u32(), readInterval(reader))
@@ -198,9 +208,6 @@ export class SegmentList {
         const record = decodeRecord(rest)
         if (record === undefined || !('purge' in record)) return undefined
         list.purges.push(record.purge)
-      }
-      for (let at = listedDigestBytes; at < list.#items.length; at += itemBytes) {
-        list.minSequence = Math.min(list.minSequence, list.#items.readUInt32BE(at))
       }
       return list
     })

@@ -230,27 +230,20 @@ export class DiskTier implements LowerStore, OwnStore {
 
   async #addSegment ({ space, number, list }: Segment): Promise<void> {
     for (const purge of list.purges) this.#purges.add(purge)
+    const index = this.#indexFor(space)
     for (let nth = 0; nth < list.size; nth++) {
       const item = list.item(nth)
-      if (!this.#purges.covers(item)) this.#add(space, item, { ...item, segment: number })
+      const { offset, length } = item
+      if (!this.#purges.covers(item)) add(index, item, { segment: number, offset, length })
       this.#purges.learn(item.sequence)
       if (nth % stepsPerPause === 0) await pause()
     }
   }
 
-  #add ({ name }: StoreSpace, { digest, interval }: EntryIdentity, place: RecordPlace): void {
+  #indexFor ({ name }: StoreSpace): DiskIndex {
     const index = this.#indexes.get(name) ?? new DiskIndex(segment => this.#log.segments.has(segment))
     this.#indexes.set(name, index)
-    if (interval !== undefined) {
-      const { family, first, last, number } = interval
-      // One version has one entry in a family; the older one leaves because nothing proves either.
-      for (const other of index.overlapping(family, first, last)) {
-        index.deleteInterval(family, other)
-        if (other.number !== number) index.delete(digestOfText(intervalKeyOf(family, other.number)))
-      }
-      index.addInterval(family, interval)
-    }
-    index.set(digest, place)
+    return index
   }
 
   async #read (index: DiskIndex, key: string, digest: Buffer): Promise<FoundEntry | undefined> {
@@ -298,10 +291,10 @@ export class DiskTier implements LowerStore, OwnStore {
     if (record.length > maxBytes / 4) return metrics.dropped()
     const held = inFlight.holdSent(record.buffer)
     try {
-      if (this.#purges.covers(what)) return
       const place = await this.#log.append({ space, record, what })
+      // A purge may have overtaken the write.
       if (this.#purges.covers(what)) return
-      this.#add(space, what, place)
+      add(this.#indexFor(space), what, place)
     } catch (error) {
       metrics.diskFailed('write')
       throw error
@@ -334,7 +327,9 @@ export class DiskTier implements LowerStore, OwnStore {
   }
 
   async #persist (purge: PurgeRecord & { readonly space: StoreSpace }): Promise<void> {
-    await this.#log.append({ space: purge.space, record: encodePurgeRecord(purge), what: purge }).catch(error => {
+    // A purge concerns every space, so it begins no segment of its own.
+    const space = this.#log.space ?? purge.space
+    await this.#log.append({ space, record: encodePurgeRecord(purge), what: purge }).catch(error => {
       this.#options.metrics.diskFailed('write')
       throw error
     })
@@ -345,8 +340,8 @@ export class DiskTier implements LowerStore, OwnStore {
   async #evict (segment: Segment, list: SegmentList, room: number): Promise<readonly Copy[]> {
     const { metrics, wallClockMs } = this.#options
     this.#purges.forgetUpTo(this.#log.minSequence)
-    const index = this.#indexes.get(segment.space.name)
-    if (index === undefined) return []
+    const { name } = segment.space
+    const index = this.#indexFor(segment.space)
     const reader = this.#log.reader(segment)
     const copies: Copy[] = []
     let left = room
@@ -367,6 +362,10 @@ export class DiskTier implements LowerStore, OwnStore {
       if (item.interval !== undefined) index.deleteInterval(item.interval.family, item.interval)
       if (index.delete(item.digest)) metrics.evicted(this.name)
     }
+    const isLast = [...this.#log.segments.values()].every(({ space, number }) =>
+      space.name !== name || number === segment.number
+    )
+    if (isLast && copies.length === 0) this.#indexes.delete(name)
     return copies
   }
 
@@ -382,6 +381,19 @@ export class DiskTier implements LowerStore, OwnStore {
       }
     }
   }
+}
+
+/** Indexes an entry; of two whose intervals share a version the older one leaves, because nothing proves either. */
+function add (index: DiskIndex, { digest, interval }: EntryIdentity, place: RecordPlace): void {
+  if (interval !== undefined) {
+    const { family, first, last, number } = interval
+    for (const other of index.overlapping(family, first, last)) {
+      index.deleteInterval(family, other)
+      if (other.number !== number) index.delete(digestOfText(intervalKeyOf(family, other.number)))
+    }
+    index.addInterval(family, interval)
+  }
+  index.set(digest, place)
 }
 
 /** Removes what a purge covers from an index; returns true if there was any. */

@@ -1,189 +1,65 @@
 import { execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { cpSync, existsSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs'
 import { mkdtemp, open, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { crc32 } from 'node:zlib'
-import t, { type Test } from 'tap'
+import t from 'tap'
 import { DiskIndex } from '../../src/cache/disk-index.js'
-import { decodeRecord, SegmentList } from '../../src/cache/disk-segment.js'
-import { type StoredEntry } from '../../src/cache/entry-codec.js'
-import { getInTime, openDiskTier, recordsIn, segmentsIn, type TestDiskTier } from '../support/disk-tier.js'
+import { decodeRecord, encodeEntryRecord } from '../../src/cache/disk-segment.js'
+import {
+  blockAt,
+  blockOf,
+  crashed,
+  entryOf,
+  family,
+  found,
+  opened,
+  openedAt,
+  purge,
+  put,
+  roomBytes
+} from '../support/disk-log.js'
+import { openDiskTier, recordsIn, segmentsIn } from '../support/disk-tier.js'
 import { space, storedEntryOf } from '../support/redis-tier.js'
 import { testFolder } from '../support/test-folder.js'
 import { until } from '../support/until.js'
 
-const roomBytes = 50_000_000
-
-interface Opened extends TestDiskTier {
-  readonly path: string
-}
-
-async function opened (t: Test, ...entries: StoredEntry[]): Promise<Opened> {
-  return await openedAt(t, testFolder(t), roomBytes, ...entries)
-}
-
-async function openedAt (t: Test, path: string, maxBytes = roomBytes, ...entries: StoredEntry[]): Promise<Opened> {
-  const disk = await openDiskTier(t, path, maxBytes)
-  await put(disk, ...entries)
-  return Object.assign(disk, { path })
-}
-
-async function put (disk: TestDiskTier, ...entries: StoredEntry[]): Promise<void> {
-  for (const stored of entries) disk.tier.put(space, { stored, ttlMs: undefined })
-  await disk.tier.waitUntilIdle()
-}
-
-// Every key begins with the name of the space.
-const entryOf: typeof storedEntryOf = (key, ...rest) => storedEntryOf(`${space.name} ${key}`, ...rest)
-const found = async (disk: TestDiskTier, key: string): Promise<string | undefined> =>
-  (await getInTime(disk, async () => await disk.tier.get(space, `${space.name} ${key}`)))?.stored.body.toString()
-const family = `${space.name} json blocks`
-const blockOf = (height: number, first: bigint, last = first): StoredEntry =>
-  storedEntryOf(`${family} ${height}`, `${height}`, { validity: { family, first, last } })
-const blockAt = async (disk: TestDiskTier, version: bigint): Promise<string | undefined> =>
-  (await getInTime(disk, async () => await disk.tier.covering(space, family, version)))?.stored.body.toString()
-const purge = async ({ tier }: TestDiskTier, key: string): Promise<boolean> =>
-  await tier.drop(space, { keys: [`${space.name} ${key}`], intervals: [] })
-
-/** Copies a folder as a process would find it that starts after a crash at this moment. */
-function crashed (t: Test, path: string): string {
-  const copy = testFolder(t)
-  cpSync(path, copy, { recursive: true })
-  return copy
-}
-
-t.test('an acknowledged purge holds after a restart, in every space and for every copy of an entry', async t => {
-  const disk = await opened(t, entryOf('a', 'x'), entryOf('b', 'x'), blockOf(1, 10n, 19n))
-  disk.space = { chainId: 4, name: '4.2' }
-  disk.tier.put(disk.space, { stored: storedEntryOf('4.2 a', 'other'), ttlMs: undefined })
-  await disk.tier.waitUntilIdle()
-  disk.space = space
-  await purge(disk, 'a')
-  await disk.tier.drop(space, { keys: [], intervals: [{ family, first: 15n, last: 15n }] })
-  const next = await openedAt(t, crashed(t, disk.path))
-  t.same([await found(next, 'a'), await found(next, 'b'), await blockAt(next, 15n)], [undefined, 'x', undefined])
-  next.space = { chainId: 4, name: '4.2' }
-  t.equal(await next.tier.get(next.space, '4.2 a'), undefined, 'the read is purged in the other space too')
-  next.space = space
-  await put(next, entryOf('a', 'new'), blockOf(2, 12n, 18n))
-  await next.tier.close()
-  const last = await openedAt(t, next.path)
-  t.same([await found(last, 'a'), await blockAt(last, 15n)], ['new', '2'], 'what was fetched after it is served')
+t.test('a folder that cannot be listed, and a segment that is gone, are misses', async t => {
+  const nowhere = await openDiskTier(t, join(testFolder(t), 'nowhere'), roomBytes, false)
+  t.match(nowhere.tier.warnings, [/its index is being read/])
+  t.equal(await found(nowhere, 'a'), undefined)
+  await nowhere.tier.load()
+  t.same([await found(nowhere, 'a'), nowhere.counts.failed, nowhere.tier.warnings], [undefined, ['scan'], []])
+  const disk = await opened(t, entryOf('a', 'x'))
+  for (const path of segmentsIn(disk.path)) rmSync(path)
+  t.same([await found(disk, 'a'), disk.counts.failed], [undefined, []])
 })
 
-t.test('a purge that overtakes a write on its way covers it, also after a restart', async t => {
+t.test('a killed process leaves entries that the next one finds without a footer', async t => {
   const disk = await opened(t)
-  for (let at = 0; at < 50; at++) {
-    disk.tier.put(space, { stored: entryOf('a', randomBytes(20_000)), ttlMs: undefined })
-    for (let turn = 0; turn < at % 7; turn++) await Promise.resolve()
-    if (at % 3 === 0) await new Promise(resolve => setImmediate(resolve))
-    await purge(disk, 'a')
-    await disk.tier.waitUntilIdle()
-    if (await found(disk, 'a') !== undefined) t.fail(`run ${at}`)
+  for (let at = 0; at < 700; at += 100) {
+    await put(disk, ...Array.from({ length: 100 }, (_, nth) => entryOf(`${at + nth}`, 'x')))
   }
   const next = await openedAt(t, crashed(t, disk.path))
-  t.equal(await found(next, 'a'), undefined)
+  for (let at = 0; at < 700; at++) if (await found(next, `${at}`) !== 'x') t.fail(`${at}`)
+  t.equal(next.tier.status.entries, 700)
+  t.ok(next.tier.indexBytes > 0)
 })
 
-t.test('the oldest entries leave, those that were hit stay, and the files stay within the room', async t => {
-  const disk = await openedAt(t, testFolder(t), 2_000_000)
-  await put(disk, entryOf('hot', 'x'), entryOf('cold', 'x'), blockOf(1, 10n, 19n), blockOf(2, 20n, 29n))
-  const used = async (): Promise<unknown> => [await found(disk, 'hot'), await blockAt(disk, 15n)]
-  for (let at = 0; at < 60; at++) {
-    await put(disk, ...Array.from({ length: 10 }, (_, nth) => entryOf(`${at}-${nth}`, randomBytes(9000))))
-    t.same(await used(), ['x', '1'], 'what is used stays')
-    const bytes = segmentsIn(disk.path).reduce((sum, path) => sum + statSync(path).blocks * 512, 0)
-    if (bytes > 2_000_000) t.fail(`${bytes} bytes`)
-  }
-  t.ok(disk.counts.evicted > 300, `${disk.counts.evicted} evicted`)
-  t.same([await found(disk, 'cold'), await blockAt(disk, 25n)], [undefined, undefined])
-  const { entries, bytes = 0 } = disk.tier.status
-  t.ok(bytes <= 2_000_000)
-  await disk.tier.close()
-  const next = await openedAt(t, disk.path, 2_000_000)
-  t.match(next.tier.status, { entries })
-  t.same([await found(next, 'hot'), await blockAt(next, 15n)], ['x', '1'], 'and after a restart')
-})
-
-t.test('no purged entry comes back, although it was hit, copied, and its purge evicted first', async t => {
-  const disk = await openedAt(t, testFolder(t), 1_000_000)
-  let next = 0
-  const fill = async (): Promise<void> => {
-    await put(disk, ...Array.from({ length: 10 }, () => entryOf(`${next++}`, randomBytes(9000))))
-  }
-  await put(disk, entryOf('stays', 'x'), entryOf('purged', 'old'), entryOf('late', 'old'))
-  for (let at = 0; at < 30; at++) {
-    // A hit has the entry copied forward again and again, with the sequence of its fetch.
-    t.equal(await found(disk, 'stays'), 'x')
-    if (at < 10) t.equal(await found(disk, 'purged'), 'old')
-    if (at < 20) t.equal(await found(disk, 'late'), 'old')
-    const filling = fill()
-    // The copy races the purge.
-    if (at === 10) await purge(disk, 'purged')
-    if (at === 20) await purge(disk, 'late')
-    await filling
-    if (at >= 10) {
-      const crash = await openedAt(t, crashed(t, disk.path), 1_000_000)
-      t.same(
-        [await found(crash, 'purged'), await found(crash, 'late'), await found(crash, 'stays')],
-        [undefined, at < 20 ? 'old' : undefined, 'x'],
-        `${at}`
-      )
-      await crash.tier.close()
-    }
-  }
-  t.same([await found(disk, 'purged'), await found(disk, 'late')], [undefined, undefined])
-})
-
-t.test('the purges of a segment that is lost count as purges of everything before them', async t => {
-  const disk = await openedAt(t, testFolder(t), 1_000_000, entryOf('a', 'x'), entryOf('b', 'x'))
-  await put(disk, ...Array.from({ length: 12 }, (_, at) => entryOf(`${at}`, randomBytes(9000))))
-  await purge(disk, 'a')
-  const lost = segmentsIn(disk.path).at(-1) ?? ''
-  await put(disk, ...Array.from({ length: 12 }, (_, at) => entryOf(`later ${at}`, randomBytes(9000))))
-  await disk.tier.close()
-  rmSync(lost)
-  const next = await openedAt(t, disk.path, 1_000_000)
-  t.same([await found(next, 'a'), await found(next, 'b')], [undefined, undefined])
-  t.ok(await found(next, 'later 11'))
-})
-
-t.test('a footer that lies about places, keys and sequences has nothing wrong served', async t => {
-  const disk = await opened(t, entryOf('a', 'a'), entryOf('b', 'b'), entryOf('purged', 'x'))
-  await purge(disk, 'purged')
+t.test('a record with the right digest and another entry, or none, is a counted miss', async t => {
+  const disk = await opened(t, entryOf('a', 'x'), entryOf('b', 'y'))
   await disk.tier.close()
   const [path = ''] = segmentsIn(disk.path)
   const bytes = readFileSync(path)
-  const records = recordsIn(bytes)
-  const { offset = 0, length = 0 } = records.at(-1) ?? {}
-  const entries = records.flatMap(place => {
-    const record = decodeRecord(bytes.subarray(place.offset))
-    return record !== undefined && 'entry' in record ? [{ ...record.entry, ...place }] : []
-  })
-  for (const turn of [1, 2, 3]) {
-    const list = new SegmentList()
-    for (const [at, entry] of entries.entries()) {
-      const { offset = 0, length = 0 } = entries[(at + turn) % entries.length] ?? {}
-      list.add({ ...entry, offset, length, sequence: 9, interval: undefined })
-    }
-    // Points behind the end, and claims more than any record has.
-    if (turn === 3) list.add({ ...entries[0] as typeof entries[0] & object, offset: 2 ** 31, length: 2 ** 31 - 1 })
-    list.purges.push({
-      sequence: 1,
-      isOfAll: false,
-      digests: entries.slice(2).map(({ digest }) => digest),
-      intervals: []
-    })
-    const copy = testFolder(t)
-    writeFileSync(join(copy, basename(path)), Buffer.concat([bytes.subarray(0, offset + length), list.encode()]))
-    const next = await openedAt(t, copy)
-    for (const key of ['a', 'b', 'purged']) {
-      const body = await found(next, key)
-      t.ok(body === undefined || (body === key && key !== 'purged'), `${turn}: ${key}`)
-    }
-    await next.tier.close()
+  const [a, b] = recordsIn(bytes).map(({ offset }) => decodeRecord(bytes.subarray(offset)))
+  if (a === undefined || b === undefined || !('entry' in a) || !('entry' in b)) return t.fail('no entries')
+  const start = recordsIn(bytes)[0]?.offset
+  for (const value of [b.entry.value, Buffer.from('no entry')]) {
+    writeFileSync(path, Buffer.concat([bytes.subarray(0, start), encodeEntryRecord({ ...a.entry, value })]))
+    const next = await openedAt(t, crashed(t, disk.path))
+    t.same([await found(next, 'a'), next.counts.corrupt], [undefined, 1])
   }
 })
 
@@ -219,6 +95,36 @@ t.test('a log that is cut at any length serves a beginning of it, and goes on fr
     await last.tier.close()
     rmSync(copy, { recursive: true })
   }
+})
+
+t.test('damage at any byte of a segment, its footer too, costs misses and serves nothing wrong', async t => {
+  const disk = await opened(t, entryOf('a', 'a'), blockOf(1, 10n, 19n), entryOf('purged', 'x'))
+  await purge(disk, 'purged')
+  await put(disk, entryOf('b', 'b'))
+  await disk.tier.close()
+  const [path = ''] = segmentsIn(disk.path)
+  const bytes = readFileSync(path)
+  let hits = 0
+  for (let at = 0; at < bytes.length; at += 3) {
+    const copy = crashed(t, disk.path)
+    const harmed = Buffer.from(bytes)
+    harmed.writeUInt8(harmed.readUInt8(at) ^ 1 << at % 8, at)
+    writeFileSync(join(copy, basename(path)), harmed)
+    const next = await openedAt(t, copy)
+    const bodies = [
+      await found(next, 'a'),
+      await blockAt(next, 15n),
+      await found(next, 'b'),
+      await found(next, 'purged')
+    ]
+    for (const [nth, body] of bodies.entries()) {
+      if (body !== undefined && body !== ['a', '1', 'b'][nth]) t.fail(`byte ${at}: ${nth}`)
+    }
+    hits += bodies.filter(body => body !== undefined).length
+    await next.tier.close()
+    rmSync(copy, { recursive: true })
+  }
+  t.ok(hits > bytes.length / 3, `${hits} hits`)
 })
 
 t.test('blocks of 4 KB that were never written, or are missing, cost their entries alone', async t => {
@@ -317,8 +223,10 @@ t.test('on a full or read-only file system it serves, says so, drops and resumes
   t.same(disk.tier.warnings, [])
   await disk.tier.waitUntilIdle()
   await disk.tier.close()
+  writeFileSync(join(path, '00000099.segment'), 'garbage')
   execFileSync('mount', ['-o', 'remount,ro', path])
   const next = await openedAt(t, path)
+  t.same(next.counts.failed, ['remove'])
   t.equal(await found(next, 'after'), 'y', 'a read-only file system is read')
   await t.rejects(purge(next, 'before'), /EROFS/)
   t.equal(await found(next, 'before'), undefined, 'a purge takes effect here though it is not durable')
@@ -329,30 +237,6 @@ t.test('on a full or read-only file system it serves, says so, drops and resumes
   t.same(next.tier.warnings, [])
   const last = await openedAt(t, crashed(t, path))
   t.same([await found(last, 'before'), await found(last, 'after')], [undefined, 'y'])
-})
-
-t.test('nothing is read or written while the folder may be of another chain, and a purge holds', async t => {
-  const disk = await opened(t, entryOf('a', 'x'), entryOf('b', 'x'))
-  disk.space = undefined
-  t.equal(await found(disk, 'a'), undefined)
-  disk.tier.put(space, { stored: entryOf('c', 'x'), ttlMs: undefined })
-  await disk.tier.drop({ chainId: 4, name: '4.9' }, { keys: ['4.9 a'], intervals: [] })
-  disk.space = { ...space }
-  t.equal(await disk.tier.get(space, `${space.name} b`), undefined, 'of another object, which is another chain')
-  disk.space = space
-  t.same([await found(disk, 'a'), await found(disk, 'b')], [undefined, 'x'], 'also named in another space')
-})
-
-t.test('clearing hides everything for good, and too many purges become one of everything', async t => {
-  const disk = await opened(t, entryOf('a', 'x'))
-  await disk.tier.clear(space)
-  t.equal(await found(disk, 'a'), undefined)
-  await put(disk, entryOf('b', 'x'))
-  t.equal(await found(await openedAt(t, crashed(t, disk.path)), 'a'), undefined)
-  await Promise.all(Array.from({ length: 999 }, async () => await purge(disk, 'a')))
-  t.equal(await found(disk, 'b'), 'x')
-  await purge(disk, 'a')
-  t.equal(await found(disk, 'b'), undefined)
 })
 
 t.test('what waits longer than a second, has no room or no number is dropped', async t => {
@@ -427,5 +311,9 @@ t.test('an indexed entry takes at most 64 bytes, in any order, and finds what a 
     t.equal(index.get(digestOf(at)), undefined)
   }
   t.equal(index.covering('f', 10_000_000n), undefined)
+  for (let at = 0n; at < 5000n; at++) index.addInterval('g', { first: at, last: at, number: at })
+  for (let at = 0n; at < 5000n; at++) index.deleteInterval('g', { first: at, last: at, number: at })
+  index.deleteInterval('g', { first: 1n, last: 1n, number: 1n })
+  t.equal(index.covering('g', 2500n), undefined)
   t.equal(index.covering('other', 1n), undefined)
 })

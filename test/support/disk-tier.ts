@@ -30,7 +30,7 @@ export async function openDiskTier (
   t: Test,
   path: string,
   maxBytes: number,
-  maxEntryBytes = 8 * 1024 * 1024
+  isLoaded = true
 ): Promise<TestDiskTier> {
   const counts: TestDiskTier['counts'] = { written: 0, corrupt: 0, dropped: 0, evicted: 0, failed: [] }
   const now = (): number => performance.now()
@@ -38,7 +38,7 @@ export async function openDiskTier (
   const tier = new DiskTier({
     path,
     maxBytes,
-    maxEntryBytes,
+    maxEntryBytes: 8 * 1024 * 1024,
     metrics: {
       wrote: () => {
         counts.written++
@@ -64,7 +64,7 @@ export async function openDiskTier (
   t.teardown(async () => {
     await tier.close()
   })
-  await tier.load()
+  if (isLoaded) await tier.load()
   return Object.assign(opened, { tier })
 }
 

@@ -1,0 +1,208 @@
+import { randomBytes } from 'node:crypto'
+import { readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { basename, join } from 'node:path'
+import { crc32 } from 'node:zlib'
+import t from 'tap'
+import { decodeRecord, SegmentList } from '../../src/cache/disk-segment.js'
+import { blockAt, blockOf, crashed, entryOf, family, found, opened, openedAt, purge, put } from '../support/disk-log.js'
+import { recordsIn, segmentsIn } from '../support/disk-tier.js'
+import { space, storedEntryOf } from '../support/redis-tier.js'
+import { testFolder } from '../support/test-folder.js'
+
+t.test('an acknowledged purge holds after a restart, in every space and for every copy of an entry', async t => {
+  const disk = await opened(t, entryOf('a', 'x'), entryOf('b', 'x'), blockOf(1, 10n, 19n))
+  disk.space = { chainId: 4, name: '4.2' }
+  disk.tier.put(disk.space, { stored: storedEntryOf('4.2 a', 'other'), ttlMs: undefined })
+  await disk.tier.waitUntilIdle()
+  disk.space = space
+  await purge(disk, 'a')
+  await disk.tier.drop(space, { keys: [], intervals: [{ family, first: 15n, last: 15n }] })
+  const next = await openedAt(t, crashed(t, disk.path))
+  t.same([await found(next, 'a'), await found(next, 'b'), await blockAt(next, 15n)], [undefined, 'x', undefined])
+  next.space = { chainId: 4, name: '4.2' }
+  t.equal(await next.tier.get(next.space, '4.2 a'), undefined, 'the read is purged in the other space too')
+  next.space = space
+  await put(next, entryOf('a', 'new'), blockOf(2, 12n, 18n))
+  await next.tier.close()
+  const last = await openedAt(t, next.path)
+  t.same([await found(last, 'a'), await blockAt(last, 15n)], ['new', '2'], 'what was fetched after it is served')
+})
+
+t.test('a purge that overtakes a write on its way covers it, also after a restart', async t => {
+  const disk = await opened(t)
+  for (let at = 0; at < 50; at++) {
+    disk.tier.put(space, { stored: entryOf('a', randomBytes(20_000)), ttlMs: undefined })
+    for (let turn = 0; turn < at % 7; turn++) await Promise.resolve()
+    if (at % 3 === 0) await new Promise(resolve => setImmediate(resolve))
+    await purge(disk, 'a')
+    await disk.tier.waitUntilIdle()
+    if (await found(disk, 'a') !== undefined) t.fail(`run ${at}`)
+  }
+  const next = await openedAt(t, crashed(t, disk.path))
+  t.equal(await found(next, 'a'), undefined)
+})
+
+t.test('the oldest entries leave, those that were hit stay, and the files stay within the room', async t => {
+  const disk = await openedAt(t, testFolder(t), 2_000_000)
+  await put(disk, entryOf('hot', 'x'), entryOf('cold', 'x'), blockOf(1, 10n, 19n), blockOf(2, 20n, 29n))
+  const used = async (): Promise<unknown> => [await found(disk, 'hot'), await blockAt(disk, 15n)]
+  for (let at = 0; at < 60; at++) {
+    await put(disk, ...Array.from({ length: 10 }, (_, nth) => entryOf(`${at}-${nth}`, randomBytes(9000))))
+    t.same(await used(), ['x', '1'], 'what is used stays')
+    const bytes = segmentsIn(disk.path).reduce((sum, path) => sum + statSync(path).blocks * 512, 0)
+    if (bytes > 2_000_000) t.fail(`${bytes} bytes`)
+  }
+  t.ok(disk.counts.evicted > 300, `${disk.counts.evicted} evicted`)
+  t.same([await found(disk, 'cold'), await blockAt(disk, 25n)], [undefined, undefined])
+  const { entries, bytes = 0 } = disk.tier.status
+  t.ok(bytes <= 2_000_000)
+  await disk.tier.close()
+  const next = await openedAt(t, disk.path, 2_000_000)
+  t.match(next.tier.status, { entries })
+  t.same([await found(next, 'hot'), await blockAt(next, 15n)], ['x', '1'], 'and after a restart')
+})
+
+t.test('a segment that is gone or damaged leaves in its turn, and gives its room', async t => {
+  const disk = await openedAt(t, testFolder(t), 1_000_000, entryOf('hot', 'x'))
+  for (let at = 0; at < 40; at++) {
+    if (at < 3) t.equal(await found(disk, 'hot'), 'x')
+    await put(disk, ...Array.from({ length: 5 }, (_, nth) => entryOf(`${at}-${nth}`, randomBytes(9000))))
+    if (at === 3) rmSync(segmentsIn(disk.path)[1] ?? '')
+    if (at === 4) writeFileSync(segmentsIn(disk.path)[0] ?? '', randomBytes(60_000))
+  }
+  t.ok((disk.tier.status.bytes ?? 0) < 1_000_000)
+  t.ok(await found(disk, '39-4') !== undefined)
+})
+
+t.test('no purged entry comes back, although it was hit, copied, and its purge evicted first', async t => {
+  const disk = await openedAt(t, testFolder(t), 1_000_000)
+  let next = 0
+  const fill = async (): Promise<void> => {
+    await put(disk, ...Array.from({ length: 10 }, () => entryOf(`${next++}`, randomBytes(9000))))
+  }
+  await put(disk, entryOf('stays', 'x'), entryOf('purged', 'old'), entryOf('late', 'old'))
+  for (let at = 0; at < 30; at++) {
+    // A hit has the entry copied forward again and again, with the sequence of its fetch.
+    t.equal(await found(disk, 'stays'), 'x')
+    if (at < 10) t.equal(await found(disk, 'purged'), 'old')
+    if (at < 20) t.equal(await found(disk, 'late'), 'old')
+    const filling = fill()
+    // The copy races the purge.
+    if (at === 10) await purge(disk, 'purged')
+    if (at === 20) await purge(disk, 'late')
+    await filling
+    if (at >= 10) {
+      const crash = await openedAt(t, crashed(t, disk.path), 1_000_000)
+      t.same(
+        [await found(crash, 'purged'), await found(crash, 'late'), await found(crash, 'stays')],
+        [undefined, at < 20 ? 'old' : undefined, 'x'],
+        `${at}`
+      )
+      await crash.tier.close()
+    }
+  }
+  t.same([await found(disk, 'purged'), await found(disk, 'late')], [undefined, undefined])
+  // Without hits the copies leave, and with the last older entry the purges.
+  for (let at = 0; at < 20; at++) await fill()
+  const left = segmentsIn(disk.path).flatMap(path => {
+    const bytes = readFileSync(path)
+    return recordsIn(bytes).filter(({ offset }) => 'purge' in (decodeRecord(bytes.subarray(offset)) ?? {}))
+  })
+  t.same([left, await found(disk, 'stays')], [[], undefined], 'a purge stays no longer than what is older')
+})
+
+t.test('records of two spaces and of many bytes wait together, and each is found in its space', async t => {
+  const disk = await opened(t)
+  const other = { chainId: 4, name: '4.2' }
+  const large = randomBytes(3_000_000)
+  for (let at = 0; at < 5; at++) disk.tier.put(space, { stored: entryOf(`${at}`, large), ttlMs: undefined })
+  disk.space = other
+  disk.tier.put(other, { stored: storedEntryOf('4.2 0', 'other'), ttlMs: undefined })
+  await disk.tier.waitUntilIdle()
+  t.equal((await disk.tier.get(other, '4.2 0'))?.stored.body.toString(), 'other')
+  disk.space = space
+  for (let at = 0; at < 5; at++) t.equal(await found(disk, `${at}`), large.toString())
+})
+
+t.test('the purges of a segment that is lost count as purges of everything before them', async t => {
+  const disk = await openedAt(t, testFolder(t), 1_000_000, entryOf('a', 'x'), entryOf('b', 'x'))
+  await put(disk, ...Array.from({ length: 12 }, (_, at) => entryOf(`${at}`, randomBytes(9000))))
+  await purge(disk, 'a')
+  const lost = segmentsIn(disk.path).at(-1) ?? ''
+  await put(disk, ...Array.from({ length: 12 }, (_, at) => entryOf(`later ${at}`, randomBytes(9000))))
+  await disk.tier.close()
+  rmSync(lost)
+  const next = await openedAt(t, disk.path, 1_000_000)
+  t.same([await found(next, 'a'), await found(next, 'b')], [undefined, undefined])
+  t.ok(await found(next, 'later 11'))
+})
+
+t.test('a footer that lies about places, keys and sequences has nothing wrong served', async t => {
+  const disk = await opened(t, entryOf('a', 'a'), entryOf('b', 'b'), entryOf('purged', 'x'))
+  await purge(disk, 'purged')
+  await disk.tier.close()
+  const [path = ''] = segmentsIn(disk.path)
+  const bytes = readFileSync(path)
+  const records = recordsIn(bytes)
+  const { offset = 0, length = 0 } = records.at(-1) ?? {}
+  const entries = records.flatMap(place => {
+    const record = decodeRecord(bytes.subarray(place.offset))
+    return record !== undefined && 'entry' in record ? [{ ...record.entry, ...place }] : []
+  })
+  for (const turn of [1, 2, 3]) {
+    const list = new SegmentList()
+    for (const [at, entry] of entries.entries()) {
+      const { offset = 0, length = 0 } = entries[(at + turn) % entries.length] ?? {}
+      list.add({ ...entry, offset, length, sequence: 9, interval: undefined })
+    }
+    // Points behind the end, and claims more than any record has.
+    if (turn === 3) list.add({ ...entries[0] as typeof entries[0] & object, offset: 2 ** 31, length: 2 ** 31 - 1 })
+    list.purges.push({
+      sequence: 1,
+      isOfAll: false,
+      digests: entries.slice(2).map(({ digest }) => digest),
+      intervals: []
+    })
+    const copy = testFolder(t)
+    writeFileSync(join(copy, basename(path)), Buffer.concat([bytes.subarray(0, offset + length), list.encode()]))
+    if (turn === 2) {
+      // Has something else behind its intervals, with a right checksum.
+      const whole = readFileSync(join(copy, basename(path)))
+      const footer = Buffer.concat([whole.subarray(offset + length, -12), bytes.subarray(records[0]?.offset, offset)])
+      const trailer = Buffer.from(whole.subarray(-12))
+      trailer.writeUInt32BE(footer.length, 4)
+      trailer.writeUInt32BE(crc32(footer), 8)
+      writeFileSync(join(copy, basename(path)), Buffer.concat([whole.subarray(0, offset + length), footer, trailer]))
+    }
+    const next = await openedAt(t, copy)
+    for (const key of ['a', 'b', 'purged']) {
+      const body = await found(next, key)
+      t.ok(body === undefined || (body === key && key !== 'purged'), `${turn}: ${key}`)
+    }
+    await next.tier.close()
+  }
+})
+
+t.test('nothing is read or written while the folder may be of another chain, and a purge holds', async t => {
+  const disk = await opened(t, entryOf('a', 'x'), entryOf('b', 'x'))
+  disk.space = undefined
+  t.equal(await found(disk, 'a'), undefined)
+  disk.tier.put(space, { stored: entryOf('c', 'x'), ttlMs: undefined })
+  await disk.tier.drop({ chainId: 4, name: '4.9' }, { keys: ['4.9 a'], intervals: [] })
+  disk.space = { ...space }
+  t.equal(await disk.tier.get(space, `${space.name} b`), undefined, 'of another object, which is another chain')
+  disk.space = space
+  t.same([await found(disk, 'a'), await found(disk, 'b')], [undefined, 'x'], 'also named in another space')
+})
+
+t.test('clearing hides everything for good, and too many purges become one of everything', async t => {
+  const disk = await opened(t, entryOf('a', 'x'))
+  await disk.tier.clear(space)
+  t.equal(await found(disk, 'a'), undefined)
+  await put(disk, entryOf('b', 'x'))
+  t.equal(await found(await openedAt(t, crashed(t, disk.path)), 'a'), undefined)
+  await Promise.all(Array.from({ length: 999 }, async () => await purge(disk, 'a')))
+  t.equal(await found(disk, 'b'), 'x')
+  await purge(disk, 'a')
+  t.equal(await found(disk, 'b'), undefined)
+})
