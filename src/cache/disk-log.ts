@@ -102,7 +102,7 @@ export class DiskLog {
 
   /** Lowest sequence of any entry. */
   get minSequence (): number {
-    return Math.min(...[...this.#segments.values()].map(({ list }) => list.minSequence))
+    return minSequenceOf([...this.#segments.values()])
   }
 
   /** Reads the lists of all segments, oldest first; each is forgotten before the next, but for the newest. */
@@ -201,13 +201,11 @@ export class DiskLog {
 
   async #evictOldest (space: StoreSpace): Promise<void> {
     const { files, evict } = this.#options
-    const [oldest] = this.#segments.values()
-    if (oldest === undefined) return
+    const [oldest, ...others] = [...this.#segments.values()] as [Segment, ...Segment[]]
     const list = (await this.#read(oldest.number).catch(() => undefined))?.list ?? new SegmentList()
     const copies = await evict(oldest, list, oldest.space.name === space.name ? this.segmentBytes / 2 : 0)
-    this.#segments.delete(oldest.number)
     // A purge outlives its segment until no older entry is left anywhere.
-    const minSequence = copies.reduce((min, { what }) => Math.min(min, what.sequence), this.minSequence)
+    const minSequence = copies.reduce((min, { what }) => Math.min(min, what.sequence), minSequenceOf(others))
     const purges = oldest.list.purges.filter(({ sequence }) => sequence > minSequence).map(purge => ({
       space,
       record: encodePurgeRecord(purge),
@@ -218,6 +216,7 @@ export class DiskLog {
       const places = await this.#writeTo(segment, [...copies, ...purges])
       for (const [at, { copied }] of copies.entries()) copied(places[at] as RecordPlace)
     }
+    this.#segments.delete(oldest.number)
     await files.remove(oldest.number)
   }
 
@@ -345,6 +344,10 @@ export class SegmentReader {
     }
     return this.#window.subarray(offset - this.#start, offset - this.#start + length)
   }
+}
+
+function minSequenceOf (segments: readonly Segment[]): number {
+  return segments.reduce((min, { list }) => Math.min(min, list.minSequence), Infinity)
 }
 
 function sizeOf (batch: readonly Append[]): number {

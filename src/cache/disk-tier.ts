@@ -67,7 +67,10 @@ export function maxEntriesOf (maxBytes: number): number {
   return Math.ceil(maxBytes / bytesPerIndexedEntry)
 }
 
-/** Disk tier: a log of segments with an index in memory; a damaged, late or unreadable record is a miss (law 6). */
+/**
+ * Disk tier: a log of segments with an index in memory; a damaged, late or unreadable record is a miss (law 6: the
+ * cache can only help).
+ */
 export class DiskTier implements LowerStore, OwnStore {
   readonly name = 'disk'
   readonly #options: DiskTierOptions

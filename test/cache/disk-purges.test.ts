@@ -62,6 +62,27 @@ t.test('the oldest entries leave, those that were hit stay, and the files stay w
   t.same([await found(next, 'hot'), await blockAt(next, 15n)], ['x', '1'], 'and after a restart')
 })
 
+t.test('entries of a space that is no longer used leave, although they were hit', async t => {
+  const disk = await openedAt(t, testFolder(t), 1_000_000)
+  const other = { chainId: 4, name: '4.2' }
+  const old = async (): Promise<boolean> => {
+    disk.space = other
+    const isFound = await disk.tier.get(other, '4.2 hot') !== undefined
+    disk.space = space
+    return isFound
+  }
+  disk.space = other
+  disk.tier.put(other, { stored: storedEntryOf('4.2 hot', 'x'), ttlMs: undefined })
+  await disk.tier.waitUntilIdle()
+  t.equal(await old(), true)
+  const { indexBytes } = disk.tier
+  for (let at = 0; at < 30; at++) {
+    await put(disk, ...Array.from({ length: 5 }, (_, nth) => entryOf(`${nth}`, randomBytes(9000))))
+  }
+  t.equal(await old(), false)
+  t.ok(disk.tier.indexBytes <= 6 * indexBytes, 'and take no memory')
+})
+
 t.test('a segment that is gone or damaged leaves in its turn, and gives its room', async t => {
   const disk = await openedAt(t, testFolder(t), 1_000_000, entryOf('hot', 'x'))
   for (let at = 0; at < 40; at++) {
