@@ -64,6 +64,7 @@ export class OpenDiskSlot {
       space: () => spaces.isIn(place) ? tracker.space : undefined
     })
     const timers: NodeJS.Timeout[] = []
+    let keeping: Promise<void> | undefined = undefined
     const keep = async (): Promise<void> => {
       // Makes again what was removed.
       await makeFolder(slot.path)
@@ -84,13 +85,17 @@ export class OpenDiskSlot {
       start: async () => {
         timers.push(
           setInterval(() => {
-            keep().catch(() => {})
+            keeping ??= keep().catch(() => {}).finally(() => {
+              keeping = undefined
+            })
           }, keepEveryMs).unref()
         )
         await withTimeout(maxLoadMs, store.load())
       },
       stop: async () => {
         timers.forEach(clearInterval)
+        // Nothing is made again after the folder is given up.
+        await withTimeout(maxStopMs, Promise.resolve(keeping))
         await withTimeout(maxStopMs, this.#release())
       }
     }

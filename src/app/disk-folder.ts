@@ -78,8 +78,9 @@ export async function openFolder (path: string, workers: number, log: Logger): P
     locked.lock = await makeAndLock(path, true)
     log.warn({ path }, 'cache.disk.path was removed: made again')
   }
+  const running = { remake: Promise.resolve() }
   const timer = setInterval(() => {
-    remake().catch(() => {})
+    running.remake = running.remake.then(remake).catch(() => {})
   }, remakeEveryMs).unref()
   const folder = {
     slotPath: (slot: number) => join(path, String(slot)),
@@ -88,6 +89,7 @@ export async function openFolder (path: string, workers: number, log: Logger): P
     },
     close: async () => {
       clearInterval(timer)
+      await running.remake
       await locked.lock.close()
     }
   }

@@ -264,10 +264,16 @@ class PrimaryProcess {
     const others = this.#workerPool.all.filter(worker =>
       worker !== first && (worker.isListening || this.#slots?.has(worker) === true)
     )
-    const results = await Promise.allSettled(
-      others.map(async worker => await worker.calls.call(changeTimeoutMs, 'purgeLocally', body, begun))
-    )
-    await this.#slots?.purged(others.filter((_, at) => results[at]?.status === 'rejected'))
+    const emptied = this.#slots?.emptyFree()
+    const results = await Promise.allSettled(others.map(async worker => {
+      try {
+        return await worker.calls.call(changeTimeoutMs, 'purgeLocally', body, begun)
+      } catch (error) {
+        this.#slots?.missedPurge(worker)
+        throw error
+      }
+    }))
+    await emptied
     return results
   }
 

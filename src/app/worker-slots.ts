@@ -9,6 +9,7 @@ export class WorkerSlots {
   readonly #slots = new Map<WorkerHandle, number>()
   // Slots whose worker may have missed a purge.
   readonly #outdated = new Set<number>()
+  readonly #emptying = new Set<number>()
   #count = 1
 
   constructor (folder: OpenFolder, maxGb: number) {
@@ -19,9 +20,8 @@ export class WorkerSlots {
   /** Returns the slot of a worker, the lowest that is free. */
   slotFor (worker: WorkerHandle, workers: number): WorkerSlot {
     this.#count = slotsFor(workers)
-    const taken = new Set(this.#slots.values())
     let slot = 1
-    while (taken.has(slot)) slot++
+    while (this.#isTaken(slot)) slot++
     this.#slots.set(worker, slot)
     return slotOf(this.#folder, slot, this.#maxGb, workers)
   }
@@ -38,14 +38,21 @@ export class WorkerSlots {
     this.#slots.delete(worker)
   }
 
-  /** Empties the slots that no worker has, after a purge; those of workers that did not confirm it, once they exit. */
-  async purged (unconfirmed: readonly WorkerHandle[]): Promise<void> {
-    for (const worker of unconfirmed) {
-      const slot = this.#slots.get(worker)
-      if (slot !== undefined) this.#outdated.add(slot)
-    }
-    const taken = new Set(this.#slots.values())
-    for (let slot = 1; slot <= this.#count; slot++) if (!taken.has(slot)) await this.#folder.emptySlot(slot)
+  /** Empties the slots that no worker has, because a purge reaches only workers. */
+  async emptyFree (): Promise<void> {
+    const free = Array.from({ length: this.#count }, (_, at) => at + 1).filter(slot => !this.#isTaken(slot))
+    for (const slot of free) this.#emptying.add(slot)
+    for (const slot of free) await this.#folder.emptySlot(slot).finally(() => this.#emptying.delete(slot))
+  }
+
+  /** Has the slot of a worker that did not confirm a purge emptied once the worker exits. */
+  missedPurge (worker: WorkerHandle): void {
+    const slot = this.#slots.get(worker)
+    if (slot !== undefined) this.#outdated.add(slot)
+  }
+
+  #isTaken (slot: number): boolean {
+    return this.#emptying.has(slot) || [...this.#slots.values()].includes(slot)
   }
 
   async close (): Promise<void> {

@@ -111,9 +111,14 @@ export class DiskFiles {
     }
   }
 
-  /** Opens a segment for writing, and makes it if it is missing. */
+  /** Makes a segment; rejects if anything has its name. */
+  async create (segment: number): Promise<FileHandle> {
+    return await open(this.#pathOf(segment), writeFlags | constants.O_EXCL, fileMode)
+  }
+
+  /** Opens a segment for writing. */
   async openToWrite (segment: number): Promise<FileHandle> {
-    return await open(this.#pathOf(segment), writeFlags, fileMode)
+    return await open(this.#pathOf(segment), constants.O_WRONLY | cautious)
   }
 
   /** Makes the names in the folder survive a power cut. */

@@ -44,9 +44,8 @@ export interface Copy extends Append {
 export interface DiskLogOptions {
   readonly files: DiskFiles
   readonly maxBytes: number
-  /** Length of the longest record. */
-  readonly maxRecordBytes: number
   readonly foundCorrupt: () => void
+  readonly onUnreadable: () => void
   /** Returns true while there are more entries than the index may have. */
   readonly isFull: () => boolean
   /** Takes the entries of a segment out of the index, and returns what is to be appended again. */
@@ -107,21 +106,31 @@ export class DiskLog {
 
   /** Reads the lists of all segments, oldest first; each is forgotten before the next, but for the newest. */
   async load (onSegment: (segment: Segment) => Promise<void>): Promise<void> {
-    const { files, foundCorrupt } = this.#options
-    for (const number of await files.list()) {
+    for (const number of await this.#options.files.list()) {
       const previous = this.#newest
-      const header = await files.read(number, 0, headerBytes)
-      const segment = await this.#read(number, header)
       this.#lastNumber = number
-      if (segment === undefined) {
-        if (!isOfOtherForm(header)) foundCorrupt()
-        await files.remove(number)
-        continue
+      try {
+        const segment = await this.#open(number)
+        if (segment === undefined) continue
+        previous?.list.dropItems()
+        this.#segments.set(number, segment)
+        await onSegment(segment)
+      } catch {
+        this.#options.onUnreadable()
       }
-      previous?.list.dropItems()
-      this.#segments.set(number, segment)
-      await onSegment(segment)
     }
+  }
+
+  /** Opens a segment of an earlier process; removes what is none, or has another form. */
+  async #open (number: number): Promise<Segment | undefined> {
+    const { files, foundCorrupt } = this.#options
+    const header = await files.read(number, 0, headerBytes)
+    const segment = await this.#read(number, header)
+    if (segment === undefined) {
+      if (!isOfOtherForm(header)) foundCorrupt()
+      await files.remove(number)
+    }
+    return segment
   }
 
   /** Appends a record, and resolves once it is in the file; a purge once a power cut cannot take it back. */
@@ -256,12 +265,11 @@ export class DiskLog {
       newest.list.dropItems()
       await this.#closeFile()
     }
-    const number = this.#lastNumber + 1
     const header = encodeHeader(space)
-    this.#file = await files.openToWrite(number)
-    await this.#file.truncate(0)
+    // A number that is taken by anything is never tried again.
+    const number = ++this.#lastNumber
+    this.#file = await files.create(number)
     await this.#file.writev([header], 0)
-    this.#lastNumber = number
     const segment = { number, space, list: new SegmentList(), end: header.length, bytes: header.length }
     this.#segments.set(number, segment)
     return segment
@@ -294,14 +302,14 @@ export class DiskLog {
       if (list !== undefined) return { number, space, list, end: footerAt, bytes }
     }
     const list = new SegmentList()
-    return { number, space, list, end: await this.#scan(number, start, list), bytes }
+    return { number, space, list, end: await this.#scan(number, start, bytes, list), bytes }
   }
 
   /** Lists the records of a segment up to the first that is damaged; returns where they end. */
-  async #scan (number: number, start: number, list: SegmentList): Promise<number> {
+  async #scan (number: number, start: number, end: number, list: SegmentList): Promise<number> {
     const reader = this.reader({ number })
     let [offset, steps] = [start, 0]
-    for (let found = await this.#recordAt(reader, offset); found; found = await this.#recordAt(reader, offset)) {
+    for (let found = await recordAt(reader, offset, end); found; found = await recordAt(reader, offset, end)) {
       const { record, length } = found
       if ('entry' in record) list.add({ ...record.entry, offset, length })
       else list.purges.push(record.purge)
@@ -310,18 +318,18 @@ export class DiskLog {
     }
     return offset
   }
+}
 
-  async #recordAt (
-    reader: SegmentReader,
-    offset: number
-  ): Promise<{ readonly record: DiskRecord, readonly length: number } | undefined> {
-    const frame = await reader.bytes(offset, frameBytes)
-    const length = frame.length < frameBytes ? Infinity : frameBytes + frame.readUInt32BE()
-    const record = length > this.#options.maxRecordBytes
-      ? undefined
-      : decodeRecord(await reader.bytes(offset, length))
-    return record && { record, length }
-  }
+/** Reads the record at a place before the end of a file; undefined if there is none. */
+async function recordAt (
+  reader: SegmentReader,
+  offset: number,
+  end: number
+): Promise<{ readonly record: DiskRecord, readonly length: number } | undefined> {
+  const frame = await reader.bytes(offset, frameBytes)
+  const length = frame.length < frameBytes ? Infinity : frameBytes + frame.readUInt32BE()
+  const record = length > end - offset ? undefined : decodeRecord(await reader.bytes(offset, length))
+  return record && { record, length }
 }
 
 /** Reads a segment from front to back, 1 MB at a time. */

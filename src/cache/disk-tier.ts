@@ -88,7 +88,7 @@ export class DiskTier implements LowerStore, OwnStore {
   #writeError: string | undefined
 
   constructor (options: DiskTierOptions) {
-    const { path, maxBytes, maxEntryBytes, metrics, inFlight, now, space } = options
+    const { path, maxBytes, metrics, inFlight, now, space } = options
     this.#options = options
     this.#files = new DiskFiles({
       path,
@@ -99,9 +99,11 @@ export class DiskTier implements LowerStore, OwnStore {
     this.#log = new DiskLog({
       files: this.#files,
       maxBytes,
-      maxRecordBytes: maxEntryBytes + mostBytesBesideBody,
       foundCorrupt: () => {
         metrics.foundCorrupt()
+      },
+      onUnreadable: () => {
+        metrics.diskFailed('scan')
       },
       isFull: () => this.#entries > maxEntriesOf(maxBytes),
       evict: async (...evicted) => await this.#evict(...evicted)
@@ -158,7 +160,7 @@ export class DiskTier implements LowerStore, OwnStore {
   /** Hides entries at once; resolves when no later process finds them either, with true if there were any. */
   async drop (space: StoreSpace, what: Invalidation): Promise<boolean> {
     const hadQueued = this.#queue.drop(({ stored }) => invalidates(what, stored))
-    await this.#loading
+    await this.load()
     const hadAny = await this.#purge(space, {
       isOfAll: this.#purges.isFull,
       digests: what.keys.map(key => digestOf(space, key)),
@@ -170,7 +172,7 @@ export class DiskTier implements LowerStore, OwnStore {
   /** Hides everything at once; resolves when no later process finds any of it. */
   async clear (space: StoreSpace): Promise<void> {
     this.#queue.drop(() => true)
-    await this.#loading
+    await this.load()
     await this.#purge(space, { isOfAll: true, digests: [], intervals: [] })
   }
 
@@ -237,7 +239,9 @@ export class DiskTier implements LowerStore, OwnStore {
     for (let nth = 0; nth < list.size; nth++) {
       const item = list.item(nth)
       const { offset, length } = item
-      if (!this.#purges.covers(item)) add(index, item, { segment: number, offset, length })
+      // No entry is longer, so none is read.
+      const isPossible = length <= this.#options.maxEntryBytes + mostBytesBesideBody
+      if (isPossible && !this.#purges.covers(item)) add(index, item, { segment: number, offset, length })
       this.#purges.learn(item.sequence)
       if (nth % stepsPerPause === 0) await pause()
     }

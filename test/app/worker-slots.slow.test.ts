@@ -24,7 +24,12 @@ async function statusesOf (varve: TestVarve, target: string): Promise<unknown[]>
 /** Reads until every worker has an entry on its disk. */
 async function storeInAll (varve: TestVarve, target: string): Promise<void> {
   const written = async (): Promise<number> => await varve.metric('varve_cache_writes_total{tier="disk"}') ?? 0
-  const before = await written()
+  let before = -1
+  await until(async () => {
+    const last = before
+    before = await written()
+    return before === last
+  }, 'no write is on its way')
   await until(async () => {
     await varve.get(target)
     return await written() === before + workers
