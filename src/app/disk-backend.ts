@@ -64,7 +64,7 @@ export class OpenDiskSlot {
       space: () => spaces.isIn(place) ? tracker.space : undefined
     })
     const timers: NodeJS.Timeout[] = []
-    let keeping: Promise<void> | undefined = undefined
+    const running: { keep?: Promise<void> | undefined } = {}
     const keep = async (): Promise<void> => {
       // Makes again what was removed.
       await makeFolder(slot.path)
@@ -85,8 +85,8 @@ export class OpenDiskSlot {
       start: async () => {
         timers.push(
           setInterval(() => {
-            keeping ??= keep().catch(() => {}).finally(() => {
-              keeping = undefined
+            running.keep ??= keep().catch(() => {}).finally(() => {
+              running.keep = undefined
             })
           }, keepEveryMs).unref()
         )
@@ -95,7 +95,7 @@ export class OpenDiskSlot {
       stop: async () => {
         timers.forEach(clearInterval)
         // Nothing is made again after the folder is given up.
-        await withTimeout(maxStopMs, Promise.resolve(keeping))
+        await withTimeout(maxStopMs, Promise.resolve(running.keep))
         await withTimeout(maxStopMs, this.#release())
       }
     }

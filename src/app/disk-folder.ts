@@ -78,9 +78,11 @@ export async function openFolder (path: string, workers: number, log: Logger): P
     locked.lock = await makeAndLock(path, true)
     log.warn({ path }, 'cache.disk.path was removed: made again')
   }
-  const running = { remake: Promise.resolve() }
+  const running: { remake?: Promise<void> | undefined } = {}
   const timer = setInterval(() => {
-    running.remake = running.remake.then(remake).catch(() => {})
+    running.remake ??= remake().catch(() => {}).finally(() => {
+      running.remake = undefined
+    })
   }, remakeEveryMs).unref()
   const folder = {
     slotPath: (slot: number) => join(path, String(slot)),
