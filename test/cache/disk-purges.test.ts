@@ -4,8 +4,20 @@ import { basename, join } from 'node:path'
 import { crc32 } from 'node:zlib'
 import t from 'tap'
 import { decodeRecord, SegmentList } from '../../src/cache/disk-segment.js'
-import { blockAt, blockOf, crashed, entryOf, family, found, opened, openedAt, purge, put } from '../support/disk-log.js'
-import { recordsIn, segmentsIn } from '../support/disk-tier.js'
+import {
+  blockAt,
+  blockOf,
+  crashed,
+  entryOf,
+  family,
+  found,
+  opened,
+  openedAt,
+  purge,
+  put,
+  roomBytes
+} from '../support/disk-log.js'
+import { openDiskTier, recordsIn, segmentsIn } from '../support/disk-tier.js'
 import { space, storedEntryOf } from '../support/redis-tier.js'
 import { testFolder } from '../support/test-folder.js'
 
@@ -26,6 +38,14 @@ t.test('an acknowledged purge holds after a restart, in every space and for ever
   await next.tier.close()
   const last = await openedAt(t, next.path)
   t.same([await found(last, 'a'), await blockAt(last, 15n)], ['new', '2'], 'what was fetched after it is served')
+})
+
+t.test('a purge that comes before the index is read waits for it, and costs no other entry', async t => {
+  const first = await opened(t, entryOf('a', 'x'), entryOf('b', 'x'))
+  await first.tier.close()
+  const disk = await openDiskTier(t, first.path, roomBytes, false)
+  t.equal(await purge(disk, 'a'), true)
+  t.same([await found(disk, 'a'), await found(disk, 'b')], [undefined, 'x'])
 })
 
 t.test('a purge that overtakes a write on its way covers it, also after a restart', async t => {
