@@ -95,8 +95,7 @@ export class OpenDiskSlot {
       stop: async () => {
         timers.forEach(clearInterval)
         // Nothing is made again after the folder is given up.
-        await withTimeout(maxStopMs, Promise.resolve(running.keep))
-        await withTimeout(maxStopMs, this.#release())
+        await withTimeout(maxStopMs, Promise.resolve(running.keep).then(this.#release))
       }
     }
   }
