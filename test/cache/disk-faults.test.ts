@@ -37,6 +37,27 @@ t.test('a folder that cannot be listed, and a segment that is gone, are misses',
   t.same([await found(disk, 'a'), disk.counts.failed], [undefined, []])
 })
 
+t.test('a segment that goes while the log is read costs its own entries alone', async t => {
+  const disk = await openedAt(t, testFolder(t), 1_000_000)
+  // Six fill a segment.
+  for (let at = 0; at < 18; at++) await put(disk, entryOf(`${at}`, randomBytes(9000)))
+  await disk.tier.close()
+  const [first = '', second = '', ...others] = segmentsIn(disk.path)
+  t.equal(others.length, 1)
+  writeFileSync(first, 'no segment')
+  const next = await openDiskTier(t, disk.path, 1_000_000, false)
+  // The first segment counts as damaged once the folder is listed.
+  Object.defineProperty(next.counts, 'corrupt', {
+    get: () => 0,
+    set: () => {
+      rmSync(second)
+    }
+  })
+  await next.tier.load()
+  t.same([await found(next, '8'), next.counts.failed], [undefined, ['scan']])
+  t.ok(await found(next, '17') !== undefined)
+})
+
 t.test('a killed process leaves entries that the next one finds without a footer', async t => {
   const disk = await opened(t)
   for (let at = 0; at < 700; at += 100) {

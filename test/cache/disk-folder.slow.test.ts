@@ -89,7 +89,7 @@ t.test('an entry that inflates beyond maxEntryMb is a miss, from the disk and fr
     return await writer.metric('varve_cache_writes_total{tier="redis"}') === 1
   }, 'the block is in Redis')
   for (const small of [{ disk: { path } }, cache]) {
-    const reader = await varveAt(t, node.url, { cache: { ...small, maxEntryMb: 1 } })
+    const reader = await varveAt(t, node.url, { cache: { ...small, maxEntryMb: 2 } })
     await until(async () => (await degraded(reader)).length === 0, 'nothing is degraded')
     t.match(await statusOf(reader, large), /fwd=uri-miss/)
     t.equal(await reader.metric('varve_corrupt_entries_total'), 0, 'it is no damage')
