@@ -14,9 +14,8 @@ export interface NumberedInterval {
   readonly number: bigint
 }
 
-// A slot has two words of the digest, then segment, offset and length; the highest bit of the length notes a hit.
+// A slot has two words of the digest, then segment, offset and length, which is negative after a hit.
 const slotWords = 5
-const hitBit = 0x80000000
 // Both shares bound an entry to 33 bytes, and an interval to 30 more.
 const mostFilled = 0.85
 const slotsPerEntry = 1.65
@@ -55,7 +54,7 @@ export class DiskIndex {
   }
 
   set (digest: Buffer, { segment, offset, length, isHit = false }: RecordPlace): void {
-    this.#tableOf(digest).set(digest, segment, offset, isHit ? length + hitBit : length)
+    this.#tableOf(digest).set(digest, segment, offset, isHit ? -length : length)
   }
 
   /** Removes an entry, and returns true if it was there. */
@@ -93,7 +92,9 @@ export class DiskIndex {
 /** Hash table with open addressing; a deleted slot keeps its length, and has segment 0. */
 class DigestTable {
   readonly #hasSegment: (segment: number) => boolean
-  #words = new Uint32Array(minSlots * slotWords)
+  // Signed, since V8 boxes numbers that need 32 bits without a sign.
+  #words = new Int32Array(minSlots * slotWords)
+  #slots = minSlots
   #used = 0
   size = 0
 
@@ -106,18 +107,18 @@ class DigestTable {
   }
 
   get (digest: Buffer): RecordPlace | undefined {
-    const at = this.#find(digest.readUInt32LE(4), digest.readUInt32LE(8))
+    const at = this.#find(digest.readInt32LE(4), digest.readInt32LE(8))
     const segment = this.#word(at + 2)
     if (segment === 0) return undefined
     const length = this.#word(at + 4)
-    return { segment, offset: this.#word(at + 3), length: (length & ~hitBit) >>> 0, isHit: length >= hitBit }
+    return { segment, offset: this.#word(at + 3), length: Math.abs(length), isHit: length < 0 }
   }
 
   set (digest: Buffer, segment: number, offset: number, length: number): void {
-    const [high, low] = [digest.readUInt32LE(4), digest.readUInt32LE(8)]
+    const [high, low] = [digest.readInt32LE(4), digest.readInt32LE(8)]
     let at = this.#find(high, low)
     if (this.#word(at + 4) === 0) {
-      if ((this.#used + 1) * slotWords > this.#words.length * mostFilled) {
+      if (this.#used + 1 > this.#slots * mostFilled) {
         this.#rebuild()
         at = this.#find(high, low)
       }
@@ -128,7 +129,7 @@ class DigestTable {
   }
 
   delete (digest: Buffer): boolean {
-    const at = this.#find(digest.readUInt32LE(4), digest.readUInt32LE(8))
+    const at = this.#find(digest.readInt32LE(4), digest.readInt32LE(8))
     if (this.#word(at + 2) === 0) return false
     this.#words[at + 2] = 0
     this.size--
@@ -138,7 +139,8 @@ class DigestTable {
   // Finds the slot of a digest, or the empty one where it belongs.
   #find (high: number, low: number): number {
     const words = this.#words
-    let at = (low % (words.length / slotWords)) * slotWords
+    // Keeps the order of the digests, so a table that grows is written from front to back.
+    let at = Math.floor((low >>> 0) / 2 ** 32 * this.#slots) * slotWords
     while (words[at + 4] !== 0 && (words[at] !== high || words[at + 1] !== low)) {
       at += slotWords
       if (at === words.length) at = 0
@@ -162,15 +164,16 @@ class DigestTable {
 
   #rebuild (): void {
     const old = this.#words
-    const isLive = (at: number): boolean => old[at + 2] !== 0 && this.#hasSegment(old[at + 2] as number)
-    let live = 0
-    for (let at = 0; at < old.length; at += slotWords) if (isLive(at)) live++
-    this.#words = new Uint32Array(Math.max(minSlots, Math.ceil((live + 1) * slotsPerEntry)) * slotWords)
-    this.#used = this.size = live
+    this.#slots = Math.max(minSlots, Math.ceil((this.size + 1) * slotsPerEntry))
+    this.#words = new Int32Array(this.#slots * slotWords)
+    this.#used = this.size = 0
     for (let at = 0; at < old.length; at += slotWords) {
-      if (!isLive(at)) continue
+      const segment = old[at + 2] as number
+      if (segment === 0 || !this.#hasSegment(segment)) continue
       const [high, low] = [old[at] as number, old[at + 1] as number]
-      this.#fill(this.#find(high, low), high, low, old[at + 2] as number, old[at + 3] as number, old[at + 4] as number)
+      this.#fill(this.#find(high, low), high, low, segment, old[at + 3] as number, old[at + 4] as number)
+      this.#used++
+      this.size++
     }
   }
 }
