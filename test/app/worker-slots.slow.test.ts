@@ -1,3 +1,5 @@
+import { existsSync, mkdirSync } from 'node:fs'
+import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { type Sandbox } from '#sandbox'
 import { configSchema } from '../../src/config/schema.js'
@@ -108,6 +110,24 @@ t.test('a purge reaches the folder that no worker has, before another worker tak
   await varve.reload(config)
   t.equal(await purge(varve, { method: 'GET', url: target }), 200)
   await varve.reload({ ...config, waitForVersion: { ms: 1 } })
+  t.notOk((await statusesOf(varve, target)).includes(diskHit))
+})
+
+t.test('a purge that a hanging worker never confirms holds in its folder once the worker is killed', async t => {
+  const [node, path] = [await startNode(t), testFolder(t)]
+  const varve = await startAt(t, node, path)
+  const [target = ''] = targets
+  await storeInAll(varve, target)
+  const hanging = (await allPidsOf(varve, workers)).at(-1) ?? NaN
+  process.kill(hanging, 'SIGSTOP')
+  // A purge empties the folder that no worker has while the other workers purge.
+  const free = join(path, String(workers + 1))
+  mkdirSync(free)
+  const purged = purge(varve, { method: 'GET', url: target })
+  await until(() => !existsSync(free), 'the hanging worker is to purge')
+  process.kill(hanging, 'SIGKILL')
+  t.equal(await purged, 202)
+  await until(async () => !(await allPidsOf(varve, workers)).includes(hanging), 'another worker has replaced it')
   t.notOk((await statusesOf(varve, target)).includes(diskHit))
 })
 

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { printHeaders } from '../../src/cache/print-headers.js'
+import { joinPrinted, printHeaders } from '../../src/cache/print-headers.js'
 
 t.test('headers are printed in wire format, without Content-Length', async t => {
   t.equal(
@@ -24,4 +24,10 @@ t.test('headers that Node.js would reject are not printed', async t => {
     'a'
   ], ['x:', 'a']]
   for (const lines of bad) t.equal(printHeaders(['etag', '"a"', ...lines]), undefined, JSON.stringify(lines))
+})
+
+t.test('printed texts are joined, unless one is invalid', async t => {
+  t.equal(joinPrinted('a: 1\r\n', 'b: 2\r\n'), 'a: 1\r\nb: 2\r\n')
+  t.equal(joinPrinted(undefined, 'b: 2\r\n'), undefined)
+  t.equal(joinPrinted('a: 1\r\n', undefined), undefined)
 })
