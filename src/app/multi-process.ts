@@ -266,12 +266,8 @@ class PrimaryProcess {
     )
     const emptied = this.#slots?.emptyFree()
     const results = await Promise.allSettled(others.map(async worker => {
-      try {
-        return await worker.calls.call(changeTimeoutMs, 'purgeLocally', body, begun)
-      } catch (error) {
-        this.#slots?.missedPurge(worker)
-        throw error
-      }
+      const purge = worker.calls.call(changeTimeoutMs, 'purgeLocally', body, begun)
+      return await (this.#slots?.confirm(worker, purge) ?? purge)
     }))
     await emptied
     return results

@@ -7,8 +7,8 @@ export class WorkerSlots {
   readonly #folder: OpenFolder
   readonly #maxGb: number
   readonly #slots = new Map<WorkerHandle, number>()
-  // Slots whose worker may have missed a purge.
-  readonly #outdated = new Set<number>()
+  // Purges that a worker has not confirmed.
+  readonly #unconfirmed = new Map<Promise<unknown>, WorkerHandle>()
   readonly #emptying = new Set<number>()
   #count = 1
 
@@ -34,8 +34,10 @@ export class WorkerSlots {
   async release (worker: WorkerHandle): Promise<void> {
     const slot = this.#slots.get(worker)
     if (slot === undefined) return
-    if (slot > this.#count || this.#outdated.delete(slot)) await this.#folder.emptySlot(slot)
+    const isOutdated = [...this.#unconfirmed.values()].includes(worker)
+    if (slot > this.#count || isOutdated) await this.#folder.emptySlot(slot)
     this.#slots.delete(worker)
+    for (const [purge, purging] of this.#unconfirmed) if (purging === worker) this.#unconfirmed.delete(purge)
   }
 
   /** Empties the slots that no worker has, because a purge reaches only workers. */
@@ -45,10 +47,12 @@ export class WorkerSlots {
     for (const slot of free) await this.#folder.emptySlot(slot).finally(() => this.#emptying.delete(slot))
   }
 
-  /** Has the slot of a worker that did not confirm a purge emptied once the worker exits. */
-  missedPurge (worker: WorkerHandle): void {
-    const slot = this.#slots.get(worker)
-    if (slot !== undefined) this.#outdated.add(slot)
+  /** Awaits a purge of a worker, whose exit empties its slot unless the purge has succeeded by then. */
+  async confirm<T> (worker: WorkerHandle, purge: Promise<T>): Promise<T> {
+    this.#unconfirmed.set(purge, worker)
+    const result = await purge
+    this.#unconfirmed.delete(purge)
+    return result
   }
 
   #isTaken (slot: number): boolean {
