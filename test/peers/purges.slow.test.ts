@@ -339,6 +339,7 @@ t.test('a purge of a replica that started without Redis applies to the others\' 
   network.isRejecting = false
   const { got } = await untilPurged(b, modules, {}, old)
   t.not(got.body, old)
+  await untilWritten(b, 2)
   t.match(await a.get(modules), { body: got.body, headers: { [cacheStatusHeader]: redisHitStatus } })
   // Reaches Redis, but lacks the permission to read the space of the others.
   await redis.client.call('ACL', 'SETUSER', 'blind', 'on', '>pw', '~*', '&*', '+@all', '-get')
