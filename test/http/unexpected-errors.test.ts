@@ -64,7 +64,7 @@ t.test('an error in any stage is a 500, a log line and a count, and the connecti
   const spec = '/v1/spec.json'
   const stages: Array<[stage: string, change: Change, target: string, options?: TestRequest]> = [
     ['an upstream is ranked', inProxy(() => ({ resolveChain: async () => boom() })), modules],
-    ['memory is looked up', inProxy(({ memory }) => ({ memory: throwing(memory, 'get') })), modules],
+    ['memory is looked up', inProxy(({ memory }) => ({ memory: throwing(memory, 'getByKeys') })), modules],
     ['the response is stamped', inBuilder('respond'), modules],
     ['a forwarded response is stamped', inBuilder('respondForwarded'), spec],
     ['a request is forwarded', inProxy(({ upstreamPool: at }) => ({ upstreamPool: throwing(at, 'fetch') })), spec],
