@@ -8,12 +8,16 @@ import { withTimeout } from '../../src/with-timeout.js'
 import { sendRequest } from '../support/client.js'
 import { isGone, spawnProgram, startProgram } from '../support/program.js'
 import { startSandboxNode } from '../support/replicas.js'
+import { together } from '../support/together.js'
 import { until } from '../support/until.js'
+
+// Most of the time is waiting, so these tests run concurrently.
+t.jobs = 3
 
 const free = ['--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0']
 const modules = (version: number): string => `/v1/accounts/0x1/modules?ledger_version=${version}&limit=1`
 
-t.test('a taken port ends varve with 1 and one sentence before it contacts upstreams or Redis', async t => {
+t.test('a taken port ends varve with 1 and one sentence before it contacts upstreams or Redis', together(), async t => {
   let received = 0
   const listener = createServer(socket => {
     received++
@@ -42,7 +46,7 @@ t.test('a taken port ends varve with 1 and one sentence before it contacts upstr
   t.equal(received, 0)
 })
 
-t.test('a full disk for the log loses lines, which are counted, and nothing else', async t => {
+t.test('a full disk for the log loses lines, which are counted, and nothing else', together(), async t => {
   const upstream = await startSandboxNode(t, { prunedBlocks: 0 })
   for (const workers of ['1', '2']) {
     const config = join(t.testdir({ 'v.yaml': 'log: { access: true }' }), 'v.yaml')
@@ -57,7 +61,7 @@ t.test('a full disk for the log loses lines, which are counted, and nothing else
   }
 })
 
-t.test('a log reader that is gone or stuck loses lines and delays no reads nor grows memory', async t => {
+t.test('a log reader that is gone or stuck loses lines and delays no reads nor grows memory', together(), async t => {
   const upstream = await startSandboxNode(t, { prunedBlocks: 0 })
   const config = join(t.testdir({ 'v.yaml': 'log: { access: true }' }), 'v.yaml')
   for (const how of ['gone', 'stuck']) {
@@ -89,7 +93,7 @@ t.test('a log reader that is gone or stuck loses lines and delays no reads nor g
   }
 })
 
-t.test('a second SIGTERM or SIGINT ends varve and all workers at once, also while it starts', async t => {
+t.test('a second SIGTERM or SIGINT ends varve and all workers at once, also while it starts', together(), async t => {
   const upstream = await startSandboxNode(t, { prunedBlocks: 0 })
   for (const workers of ['1', '2']) {
     for (const [signal, code] of [['SIGTERM', 143], ['SIGINT', 130]] as const) {
@@ -134,60 +138,65 @@ process.on('SIGUSR2', () => { Promise.reject(new Error('redis://:r3dis-pass@127.
 process.on('SIGWINCH', () => { setImmediate(() => { throw new Error('https://gateway/p4th-of-a-gateway said no to adm1n-t0ken') }) })
 `
 
-t.test('a crash prints no secret; varve survives a rejection, exits on an error, replaces workers', async t => {
-  const upstream = await startSandboxNode(t, { prunedBlocks: 0 })
-  const dir = t.testdir({
-    'failing.mjs': failing,
-    'v.yaml': 'admin: { token: adm1n-t0ken }\ncache: { redis: { url: "redis://:r3dis-pass@127.0.0.1:1" } ' +
-      `}\nupstreams: [{ url: "${upstream.url}", headers: { authorization: "Bearer s3cret-key" } }, { url: ` +
-      '"http://127.0.0.1:9/p4th-of-a-gateway" }]\n'
-  })
-  const secret = /s3cret|adm1n-t|r3dis|p4th/
-  for (const workers of ['1', '2']) {
-    const varve = await startProgram(t, ['--config', join(dir, 'v.yaml'), '--workers', workers], {
-      nodeArgs: ['--import', join(dir, 'failing.mjs')]
+t.test(
+  'a crash prints no secret; varve survives a rejection, exits on an error, replaces workers',
+  together(),
+  async t => {
+    const upstream = await startSandboxNode(t, { prunedBlocks: 0 })
+    const dir = t.testdir({
+      'failing.mjs': failing,
+      'v.yaml': 'admin: { token: adm1n-t0ken }\ncache: { redis: { url: "redis://:r3dis-pass@127.0.0.1:1" } ' +
+        `}\nupstreams: [{ url: "${upstream.url}", headers: { authorization: "Bearer s3cret-key" } }, { url: ` +
+        '"http://127.0.0.1:9/p4th-of-a-gateway" }]\n'
     })
-    const { child, url, adminUrl: admin, ended } = varve
-    const output = (): string => varve.out() + varve.err()
-    const metric = async (kind: string): Promise<number> => await varve.metric(`varve_unhandled_total{kind="${kind}"}`)
-    await until(async () => await metric('rejection') === 0, 'varve counts')
-    const pid = workers === '1' ? child.pid ?? NaN : (await varve.pids(2))[0] ?? NaN
-    // Waits for counters: a start that waits for Redis counts from its end on.
-    await until(async () => {
-      process.kill(pid, 'SIGUSR2')
-      return await metric('rejection') > 0
-    }, 'the rejection is counted')
-    t.match(await sendRequest(url, modules(2000)), { status: 200 })
-    t.match(
-      output(),
-      /"level":50.*redis:\/\/:\*\*\*@127\.0\.0\.1:1 said no to \*\*\*.*"msg":"unhandled rejection: varve continues/
-    )
-    process.kill(pid, 'SIGWINCH')
-    await until(
-      () =>
-        /"level":60.*https:\/\/gateway\*\*\* said no to \*\*\*.*uncaught exception: the process exits/.test(output()),
-      'the log has the reason'
-    )
-    if (workers === '1') t.equal((await ended).code, 1)
-    else {
+    const secret = /s3cret|adm1n-t|r3dis|p4th/
+    for (const workers of ['1', '2']) {
+      const varve = await startProgram(t, ['--config', join(dir, 'v.yaml'), '--workers', workers], {
+        nodeArgs: ['--import', join(dir, 'failing.mjs')]
+      })
+      const { child, url, adminUrl: admin, ended } = varve
+      const output = (): string => varve.out() + varve.err()
+      const metric = async (kind: string): Promise<number> =>
+        await varve.metric(`varve_unhandled_total{kind="${kind}"}`)
+      await until(async () => await metric('rejection') === 0, 'varve counts')
+      const pid = workers === '1' ? child.pid ?? NaN : (await varve.pids(2))[0] ?? NaN
+      // Waits for counters: a start that waits for Redis counts from its end on.
       await until(async () => {
-        const { workers: now } = JSON.parse((await sendRequest(admin, '/status.json')).body) as {
-          workers: Array<{ pid: number, ready: boolean }>
-        }
-        return now.length === 2 && now.every(one => one.ready && one.pid !== pid)
-      }, 'another worker has replaced the lost one')
-      t.equal(await metric('exception'), 1, 'its last counts are not lost')
-      child.kill('SIGTERM')
-      t.equal((await ended).code, 0)
+        process.kill(pid, 'SIGUSR2')
+        return await metric('rejection') > 0
+      }, 'the rejection is counted')
+      t.match(await sendRequest(url, modules(2000)), { status: 200 })
+      t.match(
+        output(),
+        /"level":50.*redis:\/\/:\*\*\*@127\.0\.0\.1:1 said no to \*\*\*.*"msg":"unhandled rejection: varve continues/
+      )
+      process.kill(pid, 'SIGWINCH')
+      await until(
+        () =>
+          /"level":60.*https:\/\/gateway\*\*\* said no to \*\*\*.*uncaught exception: the process exits/.test(output()),
+        'the log has the reason'
+      )
+      if (workers === '1') t.equal((await ended).code, 1)
+      else {
+        await until(async () => {
+          const { workers: now } = JSON.parse((await sendRequest(admin, '/status.json')).body) as {
+            workers: Array<{ pid: number, ready: boolean }>
+          }
+          return now.length === 2 && now.every(one => one.ready && one.pid !== pid)
+        }, 'another worker has replaced the lost one')
+        t.equal(await metric('exception'), 1, 'its last counts are not lost')
+        child.kill('SIGTERM')
+        t.equal((await ended).code, 0)
+      }
+      t.match(
+        output(),
+        /varve: uncaught exception, exiting: https:\/\/gateway\*\*\* said no to \*\*\*\n/
+      )
+      t.notMatch(output(), secret)
+      t.equal(output().match(/"level":60/g)?.length, 1)
     }
-    t.match(
-      output(),
-      /varve: uncaught exception, exiting: https:\/\/gateway\*\*\* said no to \*\*\*\n/
-    )
-    t.notMatch(output(), secret)
-    t.equal(output().match(/"level":60/g)?.length, 1)
   }
-})
+)
 
 // Takes the descriptors that the connection limit leaves over, and returns them, on a signal.
 const greedy = `
@@ -199,7 +208,7 @@ process.on('SIGUSR2', () => {
 })
 `
 
-t.test('without descriptors varve serves its clients, blames no upstream, and recovers after', async t => {
+t.test('without descriptors varve serves its clients, blames no upstream, and recovers after', together(), async t => {
   const upstream = await startSandboxNode(t, { prunedBlocks: 0 })
   const preload = join(t.testdir({ 'greedy.mjs': greedy }), 'greedy.mjs')
   for (const workers of ['1', '2']) {
@@ -300,7 +309,7 @@ function untimely (all: readonly TimedRead[], cachedMs: number): string[] {
   return fetches === 0 || (fetches === 1 && cachedMs < 5000) ? [`fetched ${fetches} times`] : faults
 }
 
-t.test('a wall clock that jumps by hours changes no lifetime, no timeout and no metric', async t => {
+t.test('a wall clock that jumps by hours changes no lifetime, no timeout and no metric', together(), async t => {
   const upstream = await startSandboxNode(t, { prunedBlocks: 0 })
   const dir = t.testdir({
     'jumping.mjs': jumping,

@@ -6,11 +6,10 @@ import { until } from '../support/until.js'
 import { startSandboxNode } from '../support/replicas.js'
 import { varveAt } from '../support/varve.js'
 import { type Command, runCommand, startCommand } from '../cli/command.js'
+import { together } from '../support/together.js'
 
 // Stopping takes a second, since clients get time to disconnect, so these tests run concurrently.
 t.jobs = 6
-// Tap writes into the options, so concurrent tests with one object would all run the same callback.
-const together = (): { buffered: true } => ({ buffered: true })
 const free = ['--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0']
 const modules = '/v1/accounts/0x1/modules?limit=1&ledger_version=2000'
 
@@ -226,7 +225,7 @@ t.test('after a restart on its disk tier a sandbox has one position, which is fr
   const began = await head(first.url, '/v1')
   await sendRequest(first.url, modules)
   // The second sandbox must be behind for as long as the test takes.
-  await until(async () => await head(first.url, '/v1') > began + 200, 'the ledger has grown')
+  await until(async () => await head(first.url, '/v1') > began + 80, 'the ledger has grown')
   first.command.signal('SIGTERM')
   t.equal(await first.command.code, 0)
   const { url, adminUrl } = await sandbox(t, flags)

@@ -7,10 +7,10 @@ import { Deferred } from '../../src/peers/deferred.js'
 import { sendRequest } from '../support/client.js'
 import { respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
 import { startCommand } from '../cli/command.js'
+import { together } from '../support/together.js'
 
 t.jobs = 6
 // Creates an object per test: tap writes into it, so tests with one object would run the same callback.
-const together = (): { buffered: true } => ({ buffered: true })
 const free = ['--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0']
 const unhandled = (text: string, kind: string): string | undefined =>
   new RegExp(`^varve_unhandled_total\\{kind="${kind}"\\} (\\d+)$`, 'm').exec(text)?.[1]

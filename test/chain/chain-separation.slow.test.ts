@@ -20,7 +20,10 @@ import { cacheStatusHeader, memoryHitStatus, redisHitStatus } from '../support/c
 import { slowRedis } from '../support/tcp-gate.js'
 import { until } from '../support/until.js'
 import { type TestVarve, varveAt } from '../support/varve.js'
+import { together } from '../support/together.js'
 
+// Most of the time is waiting, so these tests run concurrently.
+t.jobs = 3
 const version = 'x-node-ledger-version'
 const block = blockTarget(2000)
 const timedOutProofs = 'varve_upstream_requests_total{upstream="node",endpoint="other",status="timeout"}'
@@ -58,7 +61,7 @@ async function isRedisRead ({ adminUrl }: TestVarve): Promise<boolean> {
   return status === 200 && !body.includes('Redis tier not read: no upstream has proven yet')
 }
 
-t.test('a lagging or restored upstream is no reset: hits stay hits', async t => {
+t.test('a lagging or restored upstream is no reset: hits stay hits', together(), async t => {
   const redis = await startRedis(t)
   const sandbox = await startSandboxNode(t)
   const a = await replica(t, redis, sandbox, { head: { pollMs: 20 } })
@@ -77,7 +80,7 @@ t.test('a lagging or restored upstream is no reset: hits stay hits', async t => 
   t.same([await a.metric('varve_chain_resets_total'), usedSpaces(a).length], [0, 1])
 })
 
-t.test('two chains of one name that share a Redis never mix, also when both start at once', async t => {
+t.test('two chains of one name that share a Redis never mix, also when both start at once', together(), async t => {
   for (const atOnce of [false, true]) {
     const redis = await startRedis(t)
     const [one, other] = [await startSandboxNode(t), await startSandboxNode(t, { seed: 5, blocks: 1500 })]
@@ -97,7 +100,7 @@ t.test('two chains of one name that share a Redis never mix, also when both star
   }
 })
 
-t.test('two chains of one name never mix while upstreams take 450 ms per response', async t => {
+t.test('two chains of one name never mix while upstreams take 450 ms per response', together(), async t => {
   for (const atOnce of [false, true]) {
     const redis = await startRedis(t)
     const upstreams = [await startSandboxNode(t), await startSandboxNode(t, { seed: 5, blocks: 1500 })] as const
@@ -114,7 +117,7 @@ t.test('two chains of one name never mix while upstreams take 450 ms per respons
   }
 })
 
-t.test('a replica never adopts another space before its upstream has proven the chain', async t => {
+t.test('a replica never adopts another space before its upstream has proven the chain', together(), async t => {
   const redis = await startRedis(t)
   const upstreams = [await startSandboxNode(t), await startSandboxNode(t, { seed: 5, blocks: 1500 })] as const
   const a = await replica(t, redis, upstreams[0])
@@ -137,7 +140,7 @@ t.test('a replica never adopts another space before its upstream has proven the 
   t.equal(usedSpaces(a).length, 1)
 })
 
-t.test('a replica whose upstream fails to prove its chain uses Redis only once it is proven', async t => {
+t.test('a replica whose upstream fails to prove its chain uses Redis only once it is proven', together(), async t => {
   for (const isSame of [true, false]) {
     const redis = await startRedis(t)
     const upstreams = [
@@ -164,27 +167,31 @@ t.test('a replica whose upstream fails to prove its chain uses Redis only once i
   }
 })
 
-t.test('replicas of one chain end in agreement and share entries, however slow their upstreams are', async t => {
-  for (const ms of [450, 700]) {
-    const redis = await startRedis(t)
-    const upstream = await startSandboxNode(t)
-    upstream.faults.add({ kind: 'slow', ms })
-    const [a, b] = await Promise.all([replica(t, redis, upstream), replica(t, redis, upstream)])
-    const share = async (space: string, version: bigint): Promise<void> => {
-      for (const varve of [a, b]) await until(async () => await isRedisRead(varve), 'the replica reads from Redis')
-      await a.get(blockTarget(version))
-      await untilInRedis(redis, `varve:1:${space} json blocks ${upstream.ledger.blockOf(version).height}`)
-      t.match((await b.get(blockTarget(version))).headers, { [cacheStatusHeader]: redisHitStatus })
+t.test(
+  'replicas of one chain end in agreement and share entries, however slow their upstreams are',
+  together(),
+  async t => {
+    for (const ms of [450, 700]) {
+      const redis = await startRedis(t)
+      const upstream = await startSandboxNode(t)
+      upstream.faults.add({ kind: 'slow', ms })
+      const [a, b] = await Promise.all([replica(t, redis, upstream), replica(t, redis, upstream)])
+      const share = async (space: string, version: bigint): Promise<void> => {
+        for (const varve of [a, b]) await until(async () => await isRedisRead(varve), 'the replica reads from Redis')
+        await a.get(blockTarget(version))
+        await untilInRedis(redis, `varve:1:${space} json blocks ${upstream.ledger.blockOf(version).height}`)
+        t.match((await b.get(blockTarget(version))).headers, { [cacheStatusHeader]: redisHitStatus })
+      }
+      const before = await untilAgreed([a, b])
+      await share(before, 2000n)
+      const headers = { authorization: 'Bearer token' }
+      await sendRequest(a.adminUrl, '/purge', { method: 'POST', headers, body: '{"all":true}' })
+      await share(await untilAgreed([a, b], before), 2000n)
     }
-    const before = await untilAgreed([a, b])
-    await share(before, 2000n)
-    const headers = { authorization: 'Bearer token' }
-    await sendRequest(a.adminUrl, '/purge', { method: 'POST', headers, body: '{"all":true}' })
-    await share(await untilAgreed([a, b], before), 2000n)
   }
-})
+)
 
-t.test('two chains of one name that both start without Redis never mix once it is there', async t => {
+t.test('two chains of one name that both start without Redis never mix once it is there', together(), async t => {
   const redis = await startRedis(t)
   const ways = [await slowRedis(t, redis), await slowRedis(t, redis)]
   for (const way of ways) way.isRejecting = true
@@ -196,7 +203,7 @@ t.test('two chains of one name that both start without Redis never mix once it i
   for (const version of [2000, 2001, 1800, 1801, 1600, 1000]) await servesOwnChain(t, varves, upstreams, version)
 })
 
-t.test('a replica whose upstream changes its chain while Redis has a third one mixes none', async t => {
+t.test('a replica whose upstream changes its chain while Redis has a third one mixes none', together(), async t => {
   const redis = await startRedis(t)
   const [one, other] = [await startSandboxNode(t), await startSandboxNode(t, { seed: 7, blocks: 1500 })]
   const a = await replica(t, redis, one, { head: { pollMs: 50 } })
@@ -217,7 +224,7 @@ t.test('a replica whose upstream changes its chain while Redis has a third one m
   t.not(spaceOf(a), spaceOf(b))
 })
 
-t.test('varve responds 503 while two chains are possible and no upstream can decide', async t => {
+t.test('varve responds 503 while two chains are possible and no upstream can decide', together(), async t => {
   const redis = await startRedis(t)
   const sandbox = await startSandboxNode(t)
   const a = await replica(t, redis, sandbox)
@@ -238,7 +245,7 @@ t.test('varve responds 503 while two chains are possible and no upstream can dec
   t.match(await sendRequest(late.adminUrl, '/readyz'), { status: 503 })
 })
 
-t.test('varve responds 503 while every upstream is down and another chain has taken its place', async t => {
+t.test('varve responds 503 while every upstream is down and another chain has taken its place', together(), async t => {
   const redis = await startRedis(t)
   const [sandbox, other] = [await startSandboxNode(t), await startSandboxNode(t, { seed: 3, blocks: 1500 })]
   const a = await replica(t, redis, sandbox)
@@ -253,19 +260,26 @@ t.test('varve responds 503 while every upstream is down and another chain has ta
   t.match(await late.get(block), { status: 503, body: /"error_code":"internal_error"/ })
 })
 
-t.test('varve forwards a latest read once if no upstream has the served head, and marks it stale', async t => {
-  const redis = await startRedis(t)
-  const [ahead, behind] = [await startSandboxNode(t), await startSandboxNode(t, { blocks: 900 })]
-  const a = await replica(t, redis, ahead)
-  const b = await replica(t, redis, behind)
-  await a.get(block)
-  await until(async () => (await b.get(block)).headers[version] === '20067', 'the other replica shows the new position')
-  behind.requests.reset()
-  const latest = await b.get('/v1/accounts/0x1/modules?limit=1')
-  t.match(latest, {
-    status: 200,
-    headers: { [version]: String(behind.ledger.head.version), [cacheStatusHeader]: 'varve; fwd=bypass' }
-  })
-  t.equal(behind.requests.countFor('account_modules'), 1)
-  t.equal(await b.metric('varve_stale_latest_total'), 1)
-})
+t.test(
+  'varve forwards a latest read once if no upstream has the served head, and marks it stale',
+  together(),
+  async t => {
+    const redis = await startRedis(t)
+    const [ahead, behind] = [await startSandboxNode(t), await startSandboxNode(t, { blocks: 900 })]
+    const a = await replica(t, redis, ahead)
+    const b = await replica(t, redis, behind)
+    await a.get(block)
+    await until(
+      async () => (await b.get(block)).headers[version] === '20067',
+      'the other replica shows the new position'
+    )
+    behind.requests.reset()
+    const latest = await b.get('/v1/accounts/0x1/modules?limit=1')
+    t.match(latest, {
+      status: 200,
+      headers: { [version]: String(behind.ledger.head.version), [cacheStatusHeader]: 'varve; fwd=bypass' }
+    })
+    t.equal(behind.requests.countFor('account_modules'), 1)
+    t.equal(await b.metric('varve_stale_latest_total'), 1)
+  }
+)

@@ -4,10 +4,10 @@ import { sendRequest } from '../support/client.js'
 import { respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 import { type TestVarve, varveAt } from '../support/varve.js'
+import { together } from '../support/together.js'
 
 // Waits for a quarantine to end, which takes some seconds without work.
 t.jobs = 3
-const together = (): { buffered: true } => ({ buffered: true })
 const modules = (nth: number): string => `/v1/accounts/0x${nth.toString(16)}/modules?ledger_version=400`
 
 /** Starts one address in front of two chains with one chain id; `choose` picks the chain of the nth response. */

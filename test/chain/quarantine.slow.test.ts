@@ -5,6 +5,7 @@ import { startIdleMeter, until } from '../support/until.js'
 import { startSandboxNode } from '../support/replicas.js'
 import { startInFrontOf, startWithUpstreams } from '../support/multiple-upstreams.js'
 import { listening } from '../support/stub-upstream.js'
+import { together } from '../support/together.js'
 
 const modules = (version: number): string => `/v1/accounts/0x1/modules?ledger_version=${version}&limit=1`
 const block = (version: number): string => `/v1/blocks/by_version/${version}`
@@ -13,7 +14,6 @@ const whole = { prunedBlocks: 0 }
 // Runs tests side by side, because each waits some ten seconds with hardly any work.
 t.jobs = 6
 // Creates an object per test: tap writes into it, so tests with one object would run the same callback.
-const together = (): { buffered: true } => ({ buffered: true })
 
 /** A front that keeps its connections open, whichever upstream it leads to. */
 async function frontOf (t: Test, to: string): Promise<{ url: string, to: string }> {

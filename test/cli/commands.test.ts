@@ -13,11 +13,10 @@ import { startRedis } from '../support/redis-server.js'
 import { startEmptyUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 import { runCommand, startCommand } from './command.js'
+import { together } from '../support/together.js'
 
 // Stopping takes a second, since clients get time to disconnect, so these tests run concurrently.
 t.jobs = 8
-// Tap writes into the options, so concurrent tests with one object would all run the same callback.
-const together = (): { buffered: true } => ({ buffered: true })
 const free = ['--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0']
 
 /** Returns an address that stays in use during the test. */

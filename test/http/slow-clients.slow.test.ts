@@ -4,11 +4,11 @@ import { openRaw, sendRaw, statusesIn, tlsOf } from '../support/raw.js'
 import { startEmptyUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 import { varveAt } from '../support/varve.js'
+import { together } from '../support/together.js'
 
 // Runs tests side by side, because each waits ten seconds for clients of its own.
 t.jobs = 4
 // Creates an object per test: tap writes into it, so tests with one object would run the same callback.
-const together = (): { buffered: true } => ({ buffered: true })
 
 t.test('a client that stops inside its request head gets a 408', together(), async t => {
   const varve = await varveAt(t, (await startEmptyUpstream(t)).url)

@@ -5,11 +5,11 @@ import { sendRequest } from '../support/client.js'
 import { isGone, spawnProgram } from '../support/program.js'
 import { startSandboxNode } from '../support/replicas.js'
 import { until } from '../support/until.js'
+import { together } from '../support/together.js'
 
 // Runs tests side by side, because each waits for a program of its own.
 t.jobs = 3
 // Creates an object per test: tap writes into it, so tests with one object would run the same callback.
-const together = (): { buffered: true } => ({ buffered: true })
 
 const free = ['--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0']
 

@@ -158,10 +158,10 @@ t.test('a hedge goes only to an upstream that is up and whose response cannot be
 t.test('a busy upstream is neither hedged nor used as a hedge', async t => {
   for (const busy of ['n1', 'n2']) {
     // Only the busy one has version 500, which it holds back.
-    let arrived = 0
+    const waiting: ServerResponse[] = []
     const [one, two]: Scripted[] = ['n1', 'n2'].map(name => ({
-      read: () => {
-        arrived++
+      read: response => {
+        waiting.push(response)
       },
       settings: { maxConcurrent: 4 },
       ...(name !== busy && { index: shortIndex })
@@ -169,12 +169,13 @@ t.test('a busy upstream is neither hedged nor used as a hedge', async t => {
     if (one === undefined || two === undefined) throw new Error('expected two upstreams')
     const pool = await startPool(t, [one, two])
     const held = [pool.get(modules(500)), pool.get(modules(501))]
-    await until(() => arrived === 2, 'two are held')
+    await until(() => waiting.length === 2, 'two are held')
     one.read = late(200, first)
     two.read = second
     pool.takeRequestCounts()
     t.equal(await pool.get(modules(700)), '200 ["first"]', busy)
     t.same(pool.takeRequestCounts(), [1, 0], busy)
+    waiting.forEach(second)
     await Promise.all(held)
   }
 })
@@ -215,8 +216,8 @@ t.test('a 4xx other than 429 is final', async t => {
 })
 
 t.test('a 5xx or 429 is not used while another upstream only lacks a free slot, but a 404 is', async t => {
-  for (const [fallback, expected] of [[500, /^503 /], [429, /^503 /], [404, /^404 /]] as const) {
-    const settings = { maxConcurrent: 1, timeoutMs: 1000 }
+  const settings = { maxConcurrent: 1, timeoutMs: 1000 }
+  await Promise.all(([[500, /^503 /], [429, /^503 /], [404, /^404 /]] as const).map(async ([fallback, expected]) => {
     const pool = await startPool(
       t,
       [{ read: hang, settings }, { read: respondStatus(fallback), index: shortIndex }],
@@ -227,7 +228,7 @@ t.test('a 5xx or 429 is not used while another upstream only lacks a free slot, 
     await until(async () => await pool.valueOf('varve_upstream_waiting{upstream="n1"}') === 7, 'the queue is full')
     t.match(await pool.get(modules(600)), expected)
     await Promise.all(held)
-  }
+  }))
 })
 
 t.test('an unverified upstream\'s response without a position is not used if there are others', async t => {
