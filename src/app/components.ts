@@ -246,6 +246,7 @@ export function buildComponents (
     historyCoalescer: new Coalescer(isShareable),
     lowerTierCoalescer: new Coalescer(() => true),
     latestCoalescer: new FreshCoalescer(isShareable),
+    fetchLeases: redisBackend?.fetchLeases,
     upstreamPool,
     follower: following.follower,
     inFlight,

@@ -202,6 +202,7 @@ class PrimaryProcess {
       case 'changed':
         return this.#countReset(message.resetFrom)
       case 'head':
+      case 'fetched':
       case 'tail':
       case 'demand':
       case 'polled':

@@ -272,6 +272,9 @@ export async function buildProxyServer (
       case 'head':
         tracker.learnProven(message.stamped)
         return
+      case 'fetched':
+        redisBackend?.fetchLeases.onEnded(message.lease, message.isStored)
+        return
       case 'tail':
         return following.onEvent(message.event)
       case 'demand':

@@ -12,6 +12,7 @@ import { type LocalInvalidator } from '../proxy/local-invalidator.js'
 import { RedisSettingsCheck } from '../redis/settings-check.js'
 import { type RedisLink } from '../redis/link.js'
 import { type Peers } from '../peers/peers.js'
+import { FetchLeases } from '../peers/fetch-leases.js'
 import { Purges, PurgeState } from '../peers/purges.js'
 import { type RecordedSpaces } from '../peers/recorded-spaces.js'
 import { type RedisParts } from '../peers/peer-sync.js'
@@ -44,6 +45,7 @@ export interface RedisBackendOptions {
 export interface RedisBackend extends SharedBackend {
   readonly link: RedisLink
   readonly shared: RedisParts
+  readonly fetchLeases: FetchLeases
   /** Counts client limits across all replicas. */
   readonly buckets: TokenBuckets
   /** Stops the use of Redis until its records are read again, because another process has lost it. */
@@ -80,6 +82,16 @@ export function redisBackendOf (options: RedisBackendOptions): RedisBackend {
     placedSpace: () => spaces.isIn(place) ? tracker.space : undefined,
     peers
   })
+  const fetchLeases = new FetchLeases({
+    link,
+    prefix: redisKeyPrefix(keyPrefix),
+    peers,
+    lastPurge: () => purges.last,
+    isReadable: () => tier.isReadable,
+    leased: result => {
+      metrics.leased('fetch', result)
+    }
+  })
   const unreadReasons = (): readonly string[] => {
     const isIn = spaces.isIn(place)
     if (purges.hasPending || spaces.isPurgeAllPending || (isIn && !purgeState.isAppliedIn(tracker.space))) {
@@ -98,6 +110,7 @@ export function redisBackendOf (options: RedisBackendOptions): RedisBackend {
       spaces.suspend(place)
       link.check().catch(() => {})
     },
+    fetchLeases,
     shared: { records, place, tier, purges, releases },
     buckets,
     warnings: () =>
@@ -107,6 +120,9 @@ export function redisBackendOf (options: RedisBackendOptions): RedisBackend {
           ...(buckets.scriptError === undefined
             ? []
             : [`Redis does not count client limits, so each process counts alone: ${buckets.scriptError}`]),
+          ...(fetchLeases.scriptError === undefined
+            ? []
+            : [`Redis grants no leases, so each host fetches for itself: ${fetchLeases.scriptError}`]),
           ...unreadReasons()
         ]
         : [],

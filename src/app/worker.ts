@@ -114,6 +114,7 @@ class PrimaryLink {
         return this.#primary.receive(message)
       case 'changed':
       case 'head':
+      case 'fetched':
       case 'tail':
       case 'demand':
       case 'polled':

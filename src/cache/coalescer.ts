@@ -4,6 +4,20 @@ export interface Coalesced<T> {
   readonly isCollapsed: boolean
 }
 
+/** Results of asking for a lease, as the metric has them. */
+export const leaseResults = ['taken', 'waited', 'not_stored', 'failed', 'lapsed'] as const
+
+/** One of the closed list. */
+export type LeaseResult = typeof leaseResults[number]
+
+/** Right of one process to fetch a read for all hosts, or the end of its wait for another one's fetch. */
+export interface FetchLease {
+  /** True if another process has fetched meanwhile, so a shared tier may have the entry. */
+  readonly hasWaited: boolean
+  /** Says how the fetch has ended: whether a shared tier has its entry. Only the first call counts. */
+  end(isStored: boolean): void
+}
+
 /** Predicate for results that several callers may share; a streamed body has one reader. */
 export type IsShareable<T> = (result: T) => boolean
 

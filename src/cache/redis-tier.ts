@@ -70,6 +70,7 @@ export class RedisTier implements LowerStore {
       now: options.now,
       hold: ({ stored: { body } }) => options.inFlight.holdQueued(body.buffer),
       canWrite: () => link.isUp && options.space() !== undefined,
+      onEnd: ({ onShared }, isWritten) => onShared?.(isWritten),
       onWriteError: reason => {
         this.#writeError = reason
       }
@@ -102,7 +103,7 @@ export class RedisTier implements LowerStore {
     const { stored: { key, validity } } = item
     if (validity === undefined || this.#index.accepts(validity)) {
       this.#writeQueue.add(key, { ...item, space, queuedAtMs: this.#options.now() })
-    }
+    } else item.onShared?.(false)
   }
 
   /** Drops entries, including queued writes; true if it had any, rejects if Redis is unreachable. */
@@ -152,6 +153,11 @@ export class RedisTier implements LowerStore {
   /** Resolves when nothing is in flight and no queued write can start. */
   async waitUntilIdle (): Promise<void> {
     await this.#writeQueue.waitUntilIdle()
+  }
+
+  /** False while no upstream has proven that the entries are of this chain, or purges are missing. */
+  get isReadable (): boolean {
+    return this.#link.isUp && this.#options.space() !== undefined
   }
 
   get status (): TierStatus {

@@ -65,6 +65,8 @@ export interface StoreWrite {
   readonly stored: StoredEntry
   /** Undefined means the maximum lifetime of the tier. */
   readonly ttlMs: number | undefined
+  /** Runs once when a tier that hosts share has the entry, or will not get it. */
+  readonly onShared?: ((isStored: boolean) => void) | undefined
 }
 
 /** Entry found in a lower tier, and its remaining lifetime. */

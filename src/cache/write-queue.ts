@@ -17,6 +17,8 @@ export interface WriteQueueOptions<T> {
   /** Takes the bytes of a write until it has ended; undefined if none are left. */
   readonly hold: (item: T) => HeldBytes | undefined
   readonly canWrite: () => boolean
+  /** Runs once for each write, when it has ended or is dropped. */
+  readonly onEnd?: (item: T, isWritten: boolean) => void
   /** Receives the reason when a write fails or is dropped, and undefined when a write succeeds. */
   readonly onWriteError: (reason: string | undefined) => void
   /** Runs for each write for which no room is left. */
@@ -66,10 +68,13 @@ export class WriteQueue<T> {
 
   /** Queues a write; drops the oldest ones, or this one, where room is missing. */
   add (key: string, item: T): void {
-    if (this.#isStopped) return
+    if (this.#isStopped) return this.#options.onEnd?.(item, false)
     this.#remove(key)
     const held = this.#takeBytes(item)
-    if (held === undefined) return this.#dropped()
+    if (held === undefined) {
+      this.#options.onEnd?.(item, false)
+      return this.#dropped()
+    }
     this.#items.set(key, { item, held, attempts: 0 })
     this.resume()
   }
@@ -136,6 +141,7 @@ export class WriteQueue<T> {
     try {
       await this.#write(item)
       held.release()
+      this.#options.onEnd?.(item, true)
       this.#options.onWriteError(undefined)
     } catch (error) {
       this.#options.onWriteError((error as Error).message)
@@ -144,7 +150,10 @@ export class WriteQueue<T> {
       // A newer write of the same key replaces a failed one.
       if (isWanted && !this.#items.has(key) && (isOutage || attempts + 1 < maxAttempts)) {
         this.#items.set(key, { item, held, attempts: isOutage ? attempts : attempts + 1 })
-      } else held.release()
+      } else {
+        held.release()
+        this.#options.onEnd?.(item, false)
+      }
       this.#pause()
     } finally {
       this.#inFlight.delete(key)
@@ -153,8 +162,11 @@ export class WriteQueue<T> {
   }
 
   #remove (key: string): void {
-    this.#items.get(key)?.held.release()
+    const queued = this.#items.get(key)
+    if (queued === undefined) return
     this.#items.delete(key)
+    queued.held.release()
+    this.#options.onEnd?.(queued.item, false)
   }
 
   #pause (): void {

@@ -1,4 +1,5 @@
 import { versionWaitResults } from '../chain/version-waits.js'
+import { leaseResults } from '../cache/coalescer.js'
 import { hedgeResults } from '../upstreams/hedger.js'
 import { failureReasons } from '../upstreams/upstream-failure.js'
 import { upstreamStates } from '../upstreams/upstream.js'
@@ -252,6 +253,10 @@ export const metricGroups = {
     varve_hedges_total: counter('Reads that were hedged with a second upstream, by result.', { result: hedgeResults })
   },
   Cache: {
+    varve_leases_total: counter('Leases of work for all hosts, by kind of work and result.', {
+      kind: ['fetch'],
+      result: leaseResults
+    }),
     varve_cache_entries: gauge('sum', 'Cached entries.', { tier: countedTierNames }),
     varve_cache_bytes: gauge('sum', 'Size of cached entries, with all overhead.', { tier: countedTierNames }),
     varve_cache_max_bytes: gauge('sum', 'Limit on the size of cached entries.', { tier: countedTierNames }),

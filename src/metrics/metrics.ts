@@ -26,6 +26,7 @@ import { type Counts, type FaultName } from './recent-counts.js'
 import { RequestSeries } from './request-series.js'
 import { type MetricFamilies } from './summed-metrics.js'
 import { type Totals } from './totals.js'
+import { type LeaseResult } from '../cache/coalescer.js'
 import { type HedgeResult } from '../upstreams/hedger.js'
 import { type InFlightBytes } from '../upstreams/in-flight-bytes.js'
 import { lagSecondsOf } from '../upstreams/ranking.js'
@@ -254,6 +255,8 @@ export class Metrics {
   }
 
   readonly limited = (by: 'address' | 'key'): void => this.#counters.varve_limited_total.inc({ by })
+  readonly leased = (kind: 'fetch', result: LeaseResult): void =>
+    this.#counters.varve_leases_total.inc({ kind, result })
   readonly hedged = (result: HedgeResult): void => this.#counters.varve_hedges_total.inc({ result })
   readonly staleLatest = (): void => this.#counters.varve_stale_latest_total.inc()
   readonly shed = (): void => this.#counters.varve_shed_total.inc()

@@ -11,6 +11,8 @@ export type PeerMessage =
   | { readonly kind: 'changed', readonly resetFrom?: string | undefined, readonly isRedisUp?: boolean }
   /** Brings a position to which a response moved the sender. */
   | { readonly kind: 'head', readonly stamped: ResponsePosition }
+  /** Says that a fetch for all hosts has ended, to those that wait for it. */
+  | { readonly kind: 'fetched', readonly lease: string, readonly isStored: boolean }
   /** Brings what the reader of the tail has read. */
   | { readonly kind: 'tail', readonly event: FollowEvent }
   /** Requests the tail from its reader. */

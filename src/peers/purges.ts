@@ -69,6 +69,11 @@ export class Purges {
     this.#undelivered = options.state.undelivered
   }
 
+  /** Names the last purge that this process knows. */
+  get last (): string {
+    return this.#undelivered.at(-1)?.id ?? this.#known?.[0]?.id ?? ''
+  }
+
   /** True while Redis may still store purged entries. */
   get hasPending (): boolean {
     return this.#undelivered.length > 0

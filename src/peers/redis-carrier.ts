@@ -13,7 +13,7 @@ export class RedisCarrier implements Carrier {
   readonly #link: RedisLink
   readonly #channel: string
   readonly #subscriber: RedisSubscriber
-  // By kind: a newer head replaces one that waits.
+  // A newer head replaces one that waits.
   readonly #waiting = new Map<string, SentMessage>()
   #isPublishing = false
   #onMessage: (message: SentMessage) => void = () => {}
@@ -47,17 +47,22 @@ export class RedisCarrier implements Carrier {
 
   /** Publishes one message at a time, of the kinds that concern other hosts; a newer one replaces one that waits. */
   publish (message: SentMessage): void {
-    if (message.kind !== 'changed' && message.kind !== 'head') return
+    const { kind } = message
+    if (kind !== 'changed' && kind !== 'head' && kind !== 'fetched') return
     // Hosts may have other configurations and releases, and check every form on arrival.
-    this.#waiting.set(message.kind, { ...message, configuration: undefined, release: undefined })
+    this.#waiting.set(kind === 'fetched' ? message.lease : kind, {
+      ...message,
+      configuration: undefined,
+      release: undefined
+    })
     if (!this.#isPublishing && this.#link.isUp) this.#publishWaiting().catch(() => {})
   }
 
   async #publishWaiting (): Promise<void> {
     this.#isPublishing = true
     try {
-      for (const [kind, message] of this.#waiting) {
-        this.#waiting.delete(kind)
+      for (const [name, message] of this.#waiting) {
+        this.#waiting.delete(name)
         const text = encodeWithChecksum(message)
         await this.#link.run('publish', async client => await client.publish(this.#channel, text))
       }
@@ -71,7 +76,11 @@ export class RedisCarrier implements Carrier {
 function parseMessage (text: string): SentMessage | undefined {
   const value = decodeWithChecksum(text)
   if (!isObject(value)) return undefined
-  const { kind, space, stamped } = value
+  const { kind, space, stamped, lease, isStored } = value
   if (kind === 'changed') return { kind }
-  return kind === 'head' && isSpaceName(space) && isStamped(stamped) ? { kind, space, stamped } : undefined
+  if (!isSpaceName(space)) return undefined
+  if (kind === 'fetched' && typeof lease === 'string' && typeof isStored === 'boolean') {
+    return { kind, space, lease, isStored }
+  }
+  return kind === 'head' && isStamped(stamped) ? { kind, space, stamped } : undefined
 }

@@ -1,4 +1,5 @@
 import { type Entry, type EntryParts, makeEntry } from '../cache/entry.js'
+import { type FetchLease } from '../cache/coalescer.js'
 import { type StoredEntry } from '../cache/entry-codec.js'
 import { type UpstreamResponse, contentTypeOf } from '../api/upstream-response.js'
 import { judge, type JudgedResponse, type Lifetime, type NotStoredReason } from '../api/store-verdict.js'
@@ -11,10 +12,11 @@ import { makeCursorAndGasHeaders, readCursorAndGas } from './cursor-and-gas-head
 import { pinTo, type PinnedRead } from './pinned-read.js'
 import { type ProxyContext } from './proxy-context.js'
 
-/** Beginning of a fetch: its time, and the number of purges until then. */
+/** Beginning of a fetch: its time, the number of purges until then, and its lease if it is one for all hosts. */
 export interface FetchStart {
   readonly atMs: number
   readonly invalidationCount: number
+  readonly lease?: FetchLease | undefined
 }
 
 /** Parts of an entry that come from the response alone. */
@@ -25,7 +27,7 @@ export function commitFetched (
   context: ProxyContext,
   pinned: PinnedRead,
   judged: FetchedJudged,
-  { atMs, invalidationCount }: FetchStart
+  { atMs, invalidationCount, lease }: FetchStart
 ): FetchResult {
   const { read, readClass } = pinned
   const { response, verdict, isStale } = judged
@@ -42,12 +44,16 @@ export function commitFetched (
     const result = commitJudged(context, pinned, judged, parts, pinned, invalidationCount)
     // The next latest read is served at another head, which no other process shares.
     const isShared = pinned.followedAt === undefined && context.lowerTiers.length > 0
-    if (!isShared || result.entry === undefined || stamped === undefined) return result
+    if (!isShared || result.entry === undefined || stamped === undefined) {
+      lease?.end(false)
+      return result
+    }
     const { dependencies, validity } = result.entry
     // The interval of state grows in memory alone.
     const own = dependencies === undefined ? validity : undefined
     const stored: StoredEntry = { ...result.entry, ...values, validity: own, stamped }
-    for (const tier of context.lowerTiers) tier.put(pinned.space, { stored, ttlMs: verdict.lifetime?.ttlMs })
+    const write = { stored, ttlMs: verdict.lifetime?.ttlMs, onShared: lease?.end }
+    for (const tier of context.lowerTiers) tier.put(pinned.space, write)
     return result
   }
   const microCached = isStale ? undefined : microCachePartsOf(context, pinned, response, atMs)

@@ -65,16 +65,19 @@ export async function lookUpBelowMemory (context: ProxyContext, pinned: PinnedRe
   if (context.lowerTiers.length === 0 || context.historyCoalescer.has(coalescingKeyOf(read, keys.value))) {
     return undefined
   }
-  const { result } = await context.lowerTierCoalescer.run(keys.text, async () => {
-    for (const tier of context.lowerTiers) {
-      const span = pinned.client.span?.child(`look up in ${tier.name}`)
-      const cached = await lookUpInTier(context, tier, pinned)
-      span?.end({ 'varve.hit': cached !== undefined })
-      if (cached !== undefined) return cached
-    }
-    return undefined
-  })
+  const { result } = await context.lowerTierCoalescer.run(keys.text, async () => await lookUpInTiers(context, pinned))
   return result
+}
+
+/** Looks a read up in the tiers below memory, also while it is being fetched. */
+export async function lookUpInTiers (context: ProxyContext, pinned: PinnedRead): Promise<CachedEntry | undefined> {
+  for (const tier of context.lowerTiers) {
+    const span = pinned.client.span?.child(`look up in ${tier.name}`)
+    const cached = await lookUpInTier(context, tier, pinned)
+    span?.end({ 'varve.hit': cached !== undefined })
+    if (cached !== undefined) return cached
+  }
+  return undefined
 }
 
 /** Looks a read up in a lower tier, and stores what it finds in memory for the rest of its lifetime. */

@@ -56,6 +56,8 @@ export interface CachedEntry {
   readonly isRetired: boolean
   /** Position of the followed head that a latest read is served at; undefined for other reads. */
   readonly followedAt?: Position | undefined
+  /** True if another host has just fetched it, and the read has waited for that. */
+  readonly hasWaited?: boolean
 }
 
 /** Result that one of several coalesced reads loaded for all of them, with the request text that it may quote. */
@@ -65,7 +67,7 @@ export type Loaded = (CachedEntry | FetchResult) & { readonly textKey: string }
 export type Outcome = Hit | FetchOutcome
 
 /** Served from the cache. */
-export interface Hit extends Pick<CachedEntry, 'tier' | 'entry' | 'kind' | 'followedAt'> {
+export interface Hit extends Pick<CachedEntry, 'tier' | 'entry' | 'kind' | 'followedAt' | 'hasWaited'> {
   readonly name: 'hit'
   readonly position: Position | undefined
 }
@@ -81,6 +83,7 @@ export interface FetchOutcome {
 /** Returns the name for counting an outcome. */
 export function outcomeNameOf (outcome: Outcome): OutcomeName {
   if (outcome.name !== 'hit') return outcome.name
+  if (outcome.hasWaited === true) return 'collapsed'
   return outcome.kind === 'followed' ? followedHitName : hitNames[outcome.tier]
 }
 
@@ -93,9 +96,10 @@ export function isShareable (loaded: Loaded): boolean {
 export function cacheStatusOf (outcome: Outcome): string {
   switch (outcome.name) {
     case 'hit':
+      if (outcome.hasWaited === true) return collapsedStatus
       return hitStatuses[outcome.kind === 'pruned' || outcome.kind === 'followed' ? outcome.kind : outcome.tier]
     case 'collapsed':
-      return 'varve; fwd=uri-miss; collapsed'
+      return collapsedStatus
     case 'forwarded':
       return bypassStatus
     case 'miss': {
@@ -109,6 +113,8 @@ export function cacheStatusOf (outcome: Outcome): string {
 const hitStatuses = Object.fromEntries(
   [...tierNames, 'pruned', 'followed'].map(detail => [detail, `varve; hit; detail=${detail}`])
 ) as Readonly<Record<TierName | 'pruned' | 'followed', string>>
+
+const collapsedStatus = 'varve; fwd=uri-miss; collapsed'
 
 /** Cache-Status of a response forwarded without a cache look-up. */
 export const bypassStatus = 'varve; fwd=bypass'

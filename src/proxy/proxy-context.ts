@@ -1,7 +1,7 @@
 import { type Compressor } from '../cache/compressor.js'
 import { type MemoryTier } from '../cache/memory-tier.js'
 import { type LowerStore } from '../cache/tier.js'
-import { type FreshCoalescer, type Coalescer } from '../cache/coalescer.js'
+import { type Coalescer, type FetchLease, type FreshCoalescer } from '../cache/coalescer.js'
 import { type VersionWaitResult, type VersionWaits } from '../chain/version-waits.js'
 import { type UpstreamSoftwareReleases } from '../upstreams/upstream-software-releases.js'
 import { type LowestRecentRequest } from './history-forecast.js'
@@ -76,6 +76,8 @@ export interface ProxyContext {
   /** Coalesces look-ups in lower tiers. */
   readonly lowerTierCoalescer: Coalescer<CachedEntry | undefined>
   readonly latestCoalescer: FreshCoalescer<Loaded>
+  /** Coalesces fetches of all hosts; undefined without a tier that they share. */
+  readonly fetchLeases: { take(key: string): Promise<FetchLease | undefined> } | undefined
   readonly upstreamPool: UpstreamPool
   /** Head of the ledger that latest reads are served at; undefined where nothing follows the ledger. */
   readonly follower: Follower | undefined

@@ -1,7 +1,7 @@
 import { type ResponsePosition } from '../api/position.js'
 import { reportsUpstreamFault } from '../api/upstream-response.js'
 import { coalescingKeyOf, type Read } from '../api/read.js'
-import { type Coalesced } from '../cache/coalescer.js'
+import { type Coalesced, type FetchLease } from '../cache/coalescer.js'
 import { type Follower } from '../follow/follower.js'
 import { withTimeout } from '../with-timeout.js'
 import { auditHit, observeLatest } from './audit.js'
@@ -9,7 +9,7 @@ import { commitFetched } from './commit.js'
 import { learnLastEvent } from './event-history.js'
 import { discardBody, fetchJudged, isLaggingError } from './fetch.js'
 import { atFollowedHead, followedHeadFor } from './followed-reads.js'
-import { servableEntry, lookUp, lookUpBelowMemory, lookUpInMemory } from './look-up.js'
+import { servableEntry, lookUp, lookUpBelowMemory, lookUpInMemory, lookUpInTiers } from './look-up.js'
 import {
   type CachedEntry,
   type FetchOutcome,
@@ -122,7 +122,7 @@ async function serveCached (
 
 function serveHit (context: ProxyContext, pinned: PinnedRead, cached: CachedEntry): Hit {
   const { read } = pinned
-  const { tier, entry, kind, prunedVersions } = cached
+  const { tier, entry, kind, prunedVersions, hasWaited } = cached
   const followedAt = cached.followedAt ?? pinned.followedAt?.position
   if (followedAt !== undefined) {
     context.follower?.recordSaved()
@@ -133,14 +133,17 @@ function serveHit (context: ProxyContext, pinned: PinnedRead, cached: CachedEntr
   if (prunedVersions !== undefined) context.metrics.pruned(read.endpoint.name, 'cache', prunedVersions)
   // Latest state carries the position at which it was read, other responses the served one.
   const position = kind === 'moving' && read.endpoint.keyedBy === 'version' ? entry.readAt : context.tracker.position
-  return { name: 'hit', tier, entry, kind, position }
+  return { name: 'hit', tier, entry, kind, position, hasWaited: hasWaited === true }
 }
 
-/** Loads history once for all equal reads. */
+/** Loads history once for all equal reads, on other hosts too. */
 async function serveHistory (context: ProxyContext, pinned: PinnedRead): Promise<Outcome> {
   const { read, keys } = pinned
   const key = coalescingKeyOf(read, keys.value)
-  let coalesced = await traceWait(pinned, () => context.historyCoalescer.run(key, () => load(context, pinned)))
+  let coalesced = await traceWait(
+    pinned,
+    () => context.historyCoalescer.run(key, () => loadForAll(context, pinned, key))
+  )
   if (coalesced.isCollapsed && !canShare(pinned, coalesced.result)) {
     // A partial page or pending transaction may predate a request that joined late (law 5: a latest read is never older
     // than its request).
@@ -183,9 +186,33 @@ async function load (context: ProxyContext, pinned: PinnedRead): Promise<Loaded>
     : await fetchAndCommit(context, pinned)
 }
 
+/** Of the hosts that load a read at the same time one fetches it, and the others take what that has stored. */
+async function loadForAll (context: ProxyContext, pinned: PinnedRead, key: string): Promise<Loaded> {
+  const { fetchLeases, upstreamPool } = context
+  const { read, keys, followedAt } = pinned
+  // A latest read may be newer than the fetch of another host (law 5: a latest read is never older than its request).
+  const isForAll = !read.mayBeMoving && followedAt === undefined && !upstreamPool.isNear
+  const lease = isForAll ? await fetchLeases?.take(key) : undefined
+  if (lease === undefined) return await load(context, pinned)
+  try {
+    const found = lookUpInMemory(context, pinned) ??
+      (lease.hasWaited ? await lookUpInTiers(context, pinned) : undefined)
+    if (found?.isRetired !== false) return await fetchAndCommit(context, pinned, lease)
+    lease.end(true)
+    return { ...found, hasWaited: lease.hasWaited, textKey: keys.text }
+  } catch (error) {
+    lease.end(false)
+    throw error
+  }
+}
+
 /** Fetches from an upstream, judges the response, learns from it, and stores what may be stored. */
-async function fetchAndCommit (context: ProxyContext, pinned: PinnedRead): Promise<FetchResult & Loaded> {
-  const start = { atMs: context.now(), invalidationCount: context.invalidator.count }
+async function fetchAndCommit (
+  context: ProxyContext,
+  pinned: PinnedRead,
+  lease?: FetchLease
+): Promise<FetchResult & Loaded> {
+  const start = { atMs: context.now(), invalidationCount: context.invalidator.count, lease }
   const judged = await fetchJudged(context, pinned)
   learnLastEvent(context, pinned, judged.response)
   if (context.follower?.isServing === false) observeLatest(context, context.follower, pinned, judged.response)

@@ -8,6 +8,7 @@ export const redisOperations = [
   'control',
   'publish',
   'limit',
+  'lease',
   'probe',
   'connect'
 ] as const

@@ -33,6 +33,9 @@ export interface FlawedResponse {
   readonly upstream: Upstream
 }
 
+// Asking other hosts takes two round trips to Redis and the write of an entry.
+const nearMs = 5
+
 /** Sends each request to the best-ranked upstream of the configuration, and fails over to the next. */
 export class UpstreamPool {
   #upstreams: readonly Upstream[] = []
@@ -150,6 +153,11 @@ export class UpstreamPool {
   mayHaveReached (version: bigint): boolean {
     const [only, ...others] = this.#upstreams
     return only !== undefined && others.length === 0 && version <= only.highestVersion
+  }
+
+  /** True if an upstream responds sooner than other hosts can be asked what they fetch. */
+  get isNear (): boolean {
+    return this.#upstreams.some(({ isUp, health }) => isUp && (health.latencyMs ?? Infinity) < nearMs)
   }
 
   /** True when an upstream of this name is up. */

@@ -104,6 +104,7 @@ export function contextAt (t: Test, url: string, clock = { ms: 0 }): { context: 
       lastKnownEvents: new LastKnownEvents(),
       historyCoalescer: new Coalescer(isShareable),
       lowerTierCoalescer: new Coalescer(() => true),
+      fetchLeases: undefined,
       latestCoalescer: new FreshCoalescer(isShareable),
       prunedErrorBuilder: new PrunedErrorBuilder(),
       upstreamPool,

@@ -177,12 +177,22 @@ export default dashboard({
           'cache.redis.timeoutMs.',
         [[sum(rate('varve_redis_errors_total'), 'operation'), '{{operation}}']],
         { unit: 'ops', stacked: true }
-      ),
+      )
+    ], [
+      8,
       lines(
         'Redis latency',
         'p99 of Redis operations; near cache.redis.timeoutMs most look-ups time out and count as misses.',
         [[quantile(0.99, 'varve_redis_duration_seconds', ['operation']), '{{operation}}']],
         { unit: 's', none: 'no operations' }
+      ),
+      lines(
+        'Leases',
+        'Misses per second for which replicas settled who fetches: taken, this one; waited, another one did; ' +
+          'not_stored, its response was of no use to others; lapsed, it took longer than a lease of 2 s; failed, ' +
+          'Redis did not respond.',
+        [[sum(rate('varve_leases_total'), 'result'), '{{result}}']],
+        { unit: 'reqps', stacked: true }
       )
     ]],
     ['Disk tier', [

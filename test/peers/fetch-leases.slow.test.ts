@@ -1,0 +1,194 @@
+import { type ServerResponse } from 'node:http'
+import t, { type Test } from 'tap'
+import { type Sandbox } from '#sandbox'
+import { cacheStatusHeader } from '../support/cache-status.js'
+import { sendRequest } from '../support/client.js'
+import { FetchLeases } from '../../src/peers/fetch-leases.js'
+import { startProgram } from '../support/program.js'
+import { type RedisProcess, startRedis } from '../support/redis-server.js'
+import { isRedisUp, startSandboxNode, untilChainKnown } from '../support/replicas.js'
+import { redisLinkTo } from '../support/redis-tier.js'
+import { respondOk, respondToIndex, startStubUpstream } from '../support/stub-upstream.js'
+import { together } from '../support/together.js'
+import { startIdleMeter, until } from '../support/until.js'
+import { type ConfigChange, quietConfig, type TestVarve, varveAt } from '../support/varve.js'
+
+// Most of the time is waiting, so these tests run concurrently.
+t.jobs = 3
+const collapsed = 'varve; fwd=uri-miss; collapsed'
+const modules = (version: number): string => `/v1/accounts/0x1/modules?ledger_version=${version}&limit=1`
+
+/** Hosts that share a Redis. */
+interface Fleet {
+  readonly redis: RedisProcess
+  readonly upstream: Sandbox
+  readonly hosts: readonly TestVarve[]
+}
+
+/** Starts hosts in front of an upstream that is not near. */
+async function startFleet (t: Test, count: number, change: ConfigChange = {}): Promise<Fleet> {
+  const redis = await startRedis(t)
+  const upstream = await startSandboxNode(t, { prunedBlocks: 0 })
+  upstream.faults.add({ kind: 'slow', ms: 60 })
+  const start = async (): Promise<TestVarve> =>
+    await varveAt(t, upstream.url, { ...quietConfig, ...change, cache: { redis: { url: redis.url, timeoutMs: 1000 } } })
+  const first = await start()
+  await untilChainKnown(redis)
+  const hosts = [first, ...await Promise.all(Array.from({ length: count - 1 }, start))]
+  return { redis, upstream, hosts }
+}
+
+/** Counts the leases of all hosts that ended in a way. */
+async function leased (hosts: readonly TestVarve[], result: string): Promise<number> {
+  const counts = hosts.map(async host => await host.metric(`varve_leases_total{kind="fetch",result="${result}"}`) ?? 0)
+  return (await Promise.all(counts)).reduce((sum, each) => sum + each, 0)
+}
+
+async function leaseKeyIn ({ client }: RedisProcess): Promise<string> {
+  return (await client.keys('*lease:*'))[0] ?? ''
+}
+
+t.test('of six hosts that miss a read at the same time one asks the upstream', together(), async t => {
+  const { upstream, hosts } = await startFleet(t, 6)
+  for (let version = 2000; version < 2010; version++) {
+    const before = upstream.requests.countFor('account_modules')
+    const responses = await Promise.all(hosts.map(async host => await host.get(modules(version))))
+    t.same(new Set(responses.map(({ status, body }) => `${status} ${body}`)).size, 1)
+    t.equal(upstream.requests.countFor('account_modules') - before, 1, `requests for ${version}`)
+    const statuses = responses.map(({ headers }) => String(headers[cacheStatusHeader]))
+    t.equal(statuses.filter(status => status === collapsed).length, 5, statuses.join())
+  }
+})
+
+t.test('workers of two hosts that miss a read at the same time ask the upstream once', together(), async t => {
+  const { upstream, hosts } = await startFleet(t, 2, { workers: 2 })
+  for (let version = 2000; version < 2005; version++) {
+    const before = upstream.requests.countFor('account_modules')
+    await Promise.all([...hosts, ...hosts, ...hosts].map(async host => {
+      t.match(await host.get(modules(version)), { status: 200 })
+    }))
+    t.equal(upstream.requests.countFor('account_modules') - before, 1, `requests for ${version}`)
+  }
+})
+
+t.test('hosts wait for a slow fetch longer than its lease lasts, as long as its holder lives', together(), async t => {
+  const { upstream, hosts } = await startFleet(t, 3)
+  const hold = upstream.faults.hold('account_modules')
+  const reads = hosts.map(async host => await host.get(modules(2000)))
+  await hold.arrived
+  await until(async () => await leased(hosts, 'lapsed') >= 2, 'both waiters have asked again')
+  hold.release()
+  t.same((await Promise.all(reads)).map(({ status }) => status), [200, 200, 200])
+  t.equal(upstream.requests.countFor('account_modules'), 1)
+  t.equal(await leased(hosts, 'waited'), 2)
+})
+
+t.test('a host that dies while it fetches delays the reads of others by its lease at most', together(), async t => {
+  const { upstream, redis, hosts: [host] } = await startFleet(t, 1)
+  const holder = await startProgram(t, ['--upstream', upstream.url, '--redis', redis.url])
+  await until(async () => (await fetch(`${holder.url}${modules(1000)}`)).status === 200, 'it uses Redis')
+  const hold = upstream.faults.hold('account_modules')
+  fetch(`${holder.url}${modules(2000)}`).catch(() => {})
+  await hold.arrived
+  const read = host?.get(modules(2000))
+  await until(async () => await redis.client.strlen(await leaseKeyIn(redis)) === 17, 'the other host waits')
+  const idle = startIdleMeter()
+  holder.child.kill('SIGKILL')
+  const before = upstream.requests.countFor('account_modules')
+  await until(() => upstream.requests.countFor('account_modules') > before, 'the other host fetches')
+  t.ok(idle() < 4500, `after ${idle()} ms`)
+  hold.release()
+  t.match(await read, { status: 200 })
+})
+
+t.test('no host waits longer for a fetch that brings nothing to store', together(), async t => {
+  const { upstream, hosts } = await startFleet(t, 4)
+  for (const status of [404, 500, 503]) {
+    const fault = upstream.faults.add({ kind: 'error', code: 'internal_error', status, match: 'account_modules' })
+    const before = await leased(hosts, 'not_stored')
+    const responses = await Promise.all(hosts.map(async host => await host.get(modules(3000 + status))))
+    t.same(new Set(responses.map(response => response.status)).size, 1)
+    t.equal(await leased(hosts, 'not_stored') - before, 3, String(status))
+    fault.remove()
+  }
+  t.equal(await leased(hosts, 'lapsed'), 0)
+})
+
+t.test('without Redis each host fetches for itself at once', together(), async t => {
+  const { upstream, redis, hosts } = await startFleet(t, 3)
+  await redis.kill()
+  await until(async () => !(await Promise.all(hosts.map(isRedisUp))).includes(true), 'no host uses Redis')
+  const responses = await Promise.all(hosts.map(async host => await host.get(modules(2000))))
+  t.same(responses.map(({ status }) => status), [200, 200, 200])
+  t.equal(upstream.requests.countFor('account_modules'), 3)
+})
+
+t.test('a latest read waits for no fetch of another host', together(), async t => {
+  const { upstream, hosts } = await startFleet(t, 3)
+  await Promise.all(hosts.map(async host => await host.get('/v1/accounts/0x1/modules?limit=1')))
+  t.equal(upstream.requests.countFor('account_modules'), 3)
+})
+
+t.test('a read after a purge never gets what another host fetched before it', together(), async t => {
+  const redis = await startRedis(t)
+  const held: ServerResponse[] = []
+  let nth = 0
+  const upstream = await startStubUpstream(t, (_request, response) => {
+    if (++nth === 1) held.push(response)
+    else respondOk(response, '["new"]')
+  }, (request, response) => {
+    setTimeout(respondToIndex, 60, request, response)
+  })
+  const change = {
+    admin: { listen: '127.0.0.1:0', token: 'token' },
+    cache: { redis: { url: redis.url, timeoutMs: 1000 } }
+  }
+  const [holder, other] = [await varveAt(t, upstream.url, change), await varveAt(t, upstream.url, change)]
+  const target = '/v1/accounts/0x1/modules?ledger_version=500'
+  const late = holder.get(target)
+  await until(() => held.length === 1, 'the fetch has begun')
+  const waiting = other.get(target)
+  await until(async () => await redis.client.strlen(await leaseKeyIn(redis)) === 17, 'the other host waits')
+  const { status } = await sendRequest(other.adminUrl, '/purge', {
+    method: 'POST',
+    headers: { authorization: 'Bearer token' },
+    body: JSON.stringify({ method: 'GET', url: target })
+  })
+  t.equal(status, 200)
+  t.match(await other.get(target), { body: '["new"]' })
+  for (const response of held) respondOk(response, '["old"]')
+  await late
+  t.match(await waiting, { body: '["new"]' })
+  for (const host of [holder, other]) t.match(await host.get(target), { body: '["new"]' })
+})
+
+t.test(
+  'a host that learns of a purge first asks again for what was fetched before it',
+  together(),
+  async t => {
+    const { url } = await startRedis(t)
+    const link = redisLinkTo(t, url, () => {})
+    await link.start({ onUp: () => {}, onDown: () => {} })
+    const purges = ['', '']
+    const leases = purges.map((_, at): FetchLeases =>
+      new FetchLeases({
+        link,
+        prefix: 'varve:1:',
+        peers: {
+          publish: message => {
+            if (message.kind === 'fetched') { for (const each of leases) each.onEnded(message.lease, message.isStored) }
+          }
+        },
+        lastPurge: () => purges[at] ?? '',
+        isReadable: () => true,
+        leased: () => {}
+      })
+    )
+    const [holder, other] = leases as [FetchLeases, FetchLeases]
+    const held = await holder.take('a key')
+    const waiting = other.take('a key')
+    purges[1] = 'the newest'
+    held?.end(true)
+    t.match(await waiting, { hasWaited: false })
+  }
+)
