@@ -4,6 +4,7 @@ import { giveUpOn } from '../scripts/ground.js'
 import { inParallel, lineOf } from './support/timed-request.js'
 import { Bench } from './support/bench.js'
 import { drawsOf } from './support/random.js'
+import { startOrigin } from './support/origin.js'
 import { startRedis } from './support/redis.js'
 import { startSandbox } from './support/sandbox.js'
 import { timesOf } from './support/statistics.js'
@@ -13,6 +14,7 @@ import { startVarve } from './support/varve.js'
 const reads = 20_000
 const distinct = 2_000
 const atOnce = 16
+const newReads = 100
 // Leaves processes unpinned, so that several replicas can use all cores.
 const bench = new Bench({}, await lookForTools(), undefined)
 if (bench.tools.paths['redis-server'] === undefined) {
@@ -22,6 +24,7 @@ if (bench.tools.paths['redis-server'] === undefined) {
 const redis = await startRedis(bench)
 const node = await startSandbox(bench)
 await gain()
+await atTheSameTime()
 await cost()
 await space()
 process.exit()
@@ -48,6 +51,39 @@ async function gain () {
       await Promise.all(replicas.map(replica => replica.stop()))
     }
     console.log(`| ${count} | ${figures.join(' | ')} |`)
+  }
+}
+
+/** Prints the upstream reads of a new read that every replica gets at the same moment. */
+async function atTheSameTime () {
+  const origin = await startOrigin(bench)
+  const counts = [1, 3, 6, 12]
+  console.log('\n| upstream responds in | ' + counts.map(count => `${count} replicas`).join(' | ') + ' |')
+  console.log('|---|' + '---|'.repeat(counts.length))
+  for (const delayMs of [20, 200]) {
+    await origin.delay(delayMs)
+    const figures = []
+    for (const count of counts) {
+      await redis.client.flushall()
+      const replicas = await Promise.all(
+        Array.from(
+          { length: count },
+          async () => await startVarve(bench, origin.url, { flags: ['--redis', redis.url] })
+        )
+      )
+      const readAll = async version =>
+        await Promise.all(
+          replicas.map(replica => get(replica, `/v1/accounts/0x200/modules?ledger_version=${version}`))
+        )
+      // Their own polls are not delayed, so the upstream looks near until they have read from it.
+      for (let nth = 0; nth < 10; nth++) await readAll(1000 + nth)
+      const before = (await Promise.all(replicas.map(nodeReads))).reduce((a, b) => a + b)
+      for (let nth = 0; nth < newReads; nth++) await readAll(2000 + nth)
+      const asked = (await Promise.all(replicas.map(nodeReads))).reduce((a, b) => a + b) - before
+      figures.push((asked / newReads).toFixed(2))
+      await Promise.all(replicas.map(replica => replica.stop()))
+    }
+    console.log(`| ${delayMs} ms | ${figures.join(' | ')} |`)
   }
 }
 
