@@ -157,7 +157,7 @@ export class RedisTier implements LowerStore {
 
   /** False while no upstream has proven that the entries are of this chain, or purges are missing. */
   get isReadable (): boolean {
-    return this.#link.isUp && this.#options.space() !== undefined
+    return this.#options.space() !== undefined
   }
 
   get status (): TierStatus {

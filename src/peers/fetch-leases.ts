@@ -6,12 +6,12 @@ import { type Peers } from './peers.js'
 
 /** Parts that leases need. */
 export interface FetchLeasesOptions {
-  readonly link: Pick<RedisLink, 'run'>
+  readonly link: Pick<RedisLink, 'isSteady' | 'run'>
   readonly prefix: string
   readonly peers: Pick<Peers, 'publish'>
   /** Names the last purge: a fetch from before it is of no use after it. */
   readonly lastPurge: () => string
-  /** False while Redis is down, or its entries may not be read. */
+  /** False while entries in Redis may not be read. */
   readonly isReadable: () => boolean
   readonly leased: (result: LeaseResult) => void
 }
@@ -79,7 +79,7 @@ export class FetchLeases {
         this.#waiting.set(id, resolve)
       })
       try {
-        if (!isReadable()) return undefined
+        if (!link.isSteady || !isReadable()) return undefined
         const result = await link.run(
           'lease',
           async client => await client.eval(takeScript, 1, name, token, leaseMs)

@@ -36,6 +36,9 @@ export type RedisFault = 'authentication failed' | 'unreachable'
 const minReadOnlyWaitMs = 1000
 const maxReadOnlyWaitMs = 60_000
 
+// A read that has just waited for Redis in vain waits for nothing more there.
+const steadyAfterMs = 1000
+
 const downFailure = new RedisFailure('Redis is down: no command is sent until a probe succeeds')
 const timeoutFailure = new RedisFailure('timed out')
 
@@ -54,6 +57,7 @@ export class RedisLink {
   #clusterProbe: Promise<void> | undefined
   #readOnlyWaitMs = minReadOnlyWaitMs
   #readOnlyWaitUntilMs = -Infinity
+  #failedAtMs = -Infinity
 
   constructor (client: RedisClient, options: RedisLinkOptions) {
     this.#client = client
@@ -82,6 +86,11 @@ export class RedisLink {
 
   get isUp (): boolean {
     return this.#breaker.isClosed
+  }
+
+  /** True while it is up and no command has failed lately. */
+  get isSteady (): boolean {
+    return this.isUp && this.#options.now() - this.#failedAtMs > steadyAfterMs
   }
 
   get lastError (): string {
@@ -198,6 +207,7 @@ export class RedisLink {
       return result.value
     } catch (error) {
       metrics.redisFailed(operation)
+      this.#failedAtMs = now()
       if (isErrorReply(error) && error.message.startsWith('READONLY')) this.#reconnectFromReplica()
       // An error response to a probe means that Redis does not serve varve at all.
       if (!isCommandError(error) || operation === 'probe') {

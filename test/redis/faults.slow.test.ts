@@ -151,6 +151,7 @@ async function suffer (t: Test, { begin, end, isSilent, isDirect = false, reason
     'find',
     'get',
     'index',
+    'lease',
     'limit',
     'probe',
     'publish',
