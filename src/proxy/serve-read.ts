@@ -186,20 +186,30 @@ async function load (context: ProxyContext, pinned: PinnedRead): Promise<Loaded>
     : await fetchAndCommit(context, pinned)
 }
 
-/** Of the hosts that load a read at the same time one fetches it, and the others take what that has stored. */
-async function loadForAll (context: ProxyContext, pinned: PinnedRead, key: string): Promise<Loaded> {
+/** Loads what hosts share by a lease, so that one of those that miss it at the same time fetches it. */
+function loadForAll (context: ProxyContext, pinned: PinnedRead, key: string): Promise<Loaded> {
   const { fetchLeases, upstreamPool } = context
-  const { read, keys, followedAt } = pinned
   // A latest read may be newer than the fetch of another host (law 5: a latest read is never older than its request).
-  const isForAll = !read.mayBeMoving && followedAt === undefined && !upstreamPool.isNear
-  const lease = isForAll ? await fetchLeases?.take(key) : undefined
+  const isForAll = !pinned.read.mayBeMoving && pinned.followedAt === undefined
+  return fetchLeases === undefined || !isForAll || upstreamPool.isNear
+    ? load(context, pinned)
+    : loadByLease(context, pinned, fetchLeases.take(key))
+}
+
+/** Fetches what the others wait for, or takes what another host has stored. */
+async function loadByLease (
+  context: ProxyContext,
+  pinned: PinnedRead,
+  taking: Promise<FetchLease | undefined>
+): Promise<Loaded> {
+  const lease = await taking
   if (lease === undefined) return await load(context, pinned)
   try {
     const found = lookUpInMemory(context, pinned) ??
       (lease.hasWaited ? await lookUpInTiers(context, pinned) : undefined)
     if (found?.isRetired !== false) return await fetchAndCommit(context, pinned, lease)
     lease.end(true)
-    return { ...found, hasWaited: lease.hasWaited, textKey: keys.text }
+    return { ...found, hasWaited: lease.hasWaited, textKey: pinned.keys.text }
   } catch (error) {
     lease.end(false)
     throw error
