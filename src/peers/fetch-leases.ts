@@ -51,6 +51,7 @@ return #held - #ARGV[1]
 export class FetchLeases {
   readonly #options: FetchLeasesOptions
   readonly #waiting = new Map<string, (isStored: boolean) => void>()
+  readonly #held = new Set<string>()
   #scriptError: string | undefined
 
   constructor (options: FetchLeasesOptions) {
@@ -64,7 +65,7 @@ export class FetchLeases {
 
   /**
    * Takes the lease of a read, or waits until its holder has ended or is gone. Undefined where this process fetches for
-   * itself: Redis does not respond, or the fetch of the holder was of no use to others. One call for a key at a time.
+   * itself: Redis does not respond, or the fetch of the holder was of no use to others.
    */
   async take (key: string): Promise<FetchLease | undefined> {
     const { link, prefix, lastPurge, isReadable, leased } = this.#options
@@ -74,6 +75,8 @@ export class FetchLeases {
       const purge = lastPurge()
       const id = hash('sha256', `${purge} ${key}`, 'base64url')
       const name = `${prefix}lease:${id}`
+      // Equal reads of one process load beside each other only what none can share, such as a large body.
+      if (this.#waiting.has(id) || this.#held.has(id)) return undefined
       // Listens before it asks, so that no end is missed.
       const ended = new Promise<boolean>(resolve => {
         this.#waiting.set(id, resolve)
@@ -122,6 +125,7 @@ export class FetchLeases {
     const timer = setInterval(() => {
       link.run('lease', async client => await client.eval(renewScript, 1, name, token, leaseMs)).catch(() => {})
     }, renewEveryMs).unref()
+    this.#held.add(id)
     let isEnded = false
     return {
       hasWaited,
@@ -129,6 +133,7 @@ export class FetchLeases {
         if (isEnded) return
         isEnded = true
         clearInterval(timer)
+        this.#held.delete(id)
         link.run('lease', async client => await client.eval(endScript, 1, name, token)).then(others => {
           if (others === 1) peers.publish({ kind: 'fetched', lease: id, isStored })
         }, () => {})

@@ -63,15 +63,16 @@ export class Purges {
   #delivering: Promise<void> | undefined
   // Newest first, at most `maxPurges`; undefined before the first sync.
   #known: readonly Purge[] | undefined
+  #lastDelivered = ''
 
   constructor (options: PurgeOptions) {
     this.#options = options
     this.#undelivered = options.state.undelivered
   }
 
-  /** Names the last purge that this process knows. */
+  /** Names the last purge that this process knows, which is the same for all peers that have read the same log. */
   get last (): string {
-    return this.#undelivered.at(-1)?.id ?? this.#known?.[0]?.id ?? ''
+    return this.#undelivered.at(-1)?.id ?? this.#lastDelivered
   }
 
   /** True while Redis may still store purged entries. */
@@ -112,6 +113,8 @@ export class Purges {
     const { state, records, store, local } = this.#options
     const before = this.#known
     const purges = parsePurges(await records.read(logNameOf(space)))
+    // Peers learn purges in any order, but the log has one; a purge delivered while it was read is newer.
+    if (this.#known === before) this.#lastDelivered = purges[0]?.id ?? this.#lastDelivered
     const isFull = purges.length >= maxPurges
     // Excludes own purges: one delivered while the log was read is known, one still being delivered is listed.
     const newPurges = exclude(purges, [...this.#known ?? [], ...this.#undelivered])
@@ -151,6 +154,7 @@ export class Purges {
     await this.#changeLog(space, logged => [purge, ...exclude(logged, [purge])])
     this.#undelivered.shift()
     this.#addKnown([purge])
+    this.#lastDelivered = id
     peers.publish({ kind: 'changed' })
   }
 

@@ -168,6 +168,40 @@ t.test('a read after a purge never gets what another host fetched before it', to
   for (const host of [holder, other]) t.match(await host.get(target), { body: '["new"]' })
 })
 
+t.test('equal reads of a body too large to store wait for no lease of their own host', together(), async t => {
+  const redis = await startRedis(t)
+  const large = JSON.stringify('x'.repeat(2_000_000))
+  const upstream = await startStubUpstream(t, (_request, response) => {
+    setTimeout(respondOk, 60, response, large)
+  }, (request, response) => {
+    setTimeout(respondToIndex, 60, request, response)
+  })
+  const host = await varveAt(t, upstream.url, { cache: { redis: { url: redis.url, timeoutMs: 1000 }, maxEntryMb: 1 } })
+  await until(async () => await isRedisUp(host), 'it uses Redis')
+  const target = '/v1/accounts/0x1/modules?ledger_version=500'
+  const responses = await Promise.all(Array.from({ length: 8 }, async () => await host.get(target)))
+  for (const { body } of responses) t.ok(body === large)
+  t.ok(await leased([host], 'taken') > 0)
+  t.same([await leased([host], 'lapsed'), await leased([host], 'not_stored')], [0, 0])
+})
+
+t.test('hosts that purge at the same moment share their fetches again', together(), async t => {
+  const { upstream, hosts } = await startFleet(t, 2, { admin: { listen: '127.0.0.1:0', token: 'token' } })
+  const statuses = await Promise.all(hosts.map(async ({ adminUrl }, at) => {
+    const body = JSON.stringify({ method: 'GET', url: modules(1000 + at) })
+    return (await sendRequest(adminUrl, '/purge', { method: 'POST', headers: { authorization: 'Bearer token' }, body }))
+      .status
+  }))
+  t.same(statuses, [200, 200])
+  let version = 2000
+  await until(async () => {
+    const before = upstream.requests.countFor('account_modules')
+    const target = modules(version++)
+    await Promise.all(hosts.map(async host => await host.get(target)))
+    return upstream.requests.countFor('account_modules') - before === 1
+  }, 'one host fetches for both')
+})
+
 t.test(
   'a host that learns of a purge first asks again for what was fetched before it',
   together(),
