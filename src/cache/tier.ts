@@ -65,7 +65,7 @@ export interface StoreWrite {
   readonly stored: StoredEntry
   /** Undefined means the maximum lifetime of the tier. */
   readonly ttlMs: number | undefined
-  /** Runs once when a tier that hosts share has the entry, or will not get it. */
+  /** Runs when a tier that hosts share has the entry, or does not get it yet or at all; only the first call counts. */
   readonly onShared?: ((isStored: boolean) => void) | undefined
 }
 

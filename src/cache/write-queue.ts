@@ -17,7 +17,7 @@ export interface WriteQueueOptions<T> {
   /** Takes the bytes of a write until it has ended; undefined if none are left. */
   readonly hold: (item: T) => HeldBytes | undefined
   readonly canWrite: () => boolean
-  /** Runs once for each write, when it has ended or is dropped. */
+  /** Runs when a write succeeds, is dropped, and each time it fails, so that no read waits for a retry. */
   readonly onEnd?: (item: T, isWritten: boolean) => void
   /** Receives the reason when a write fails or is dropped, and undefined when a write succeeds. */
   readonly onWriteError: (reason: string | undefined) => void
@@ -145,15 +145,13 @@ export class WriteQueue<T> {
       this.#options.onWriteError(undefined)
     } catch (error) {
       this.#options.onWriteError((error as Error).message)
+      this.#options.onEnd?.(item, false)
       const isOutage = !this.#options.canWrite()
       const isWanted = this.#inFlight.get(key)?.isDropped !== true
       // A newer write of the same key replaces a failed one.
       if (isWanted && !this.#items.has(key) && (isOutage || attempts + 1 < maxAttempts)) {
         this.#items.set(key, { item, held, attempts: isOutage ? attempts : attempts + 1 })
-      } else {
-        held.release()
-        this.#options.onEnd?.(item, false)
-      }
+      } else held.release()
       this.#pause()
     } finally {
       this.#inFlight.delete(key)

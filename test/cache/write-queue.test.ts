@@ -11,6 +11,7 @@ const maxBytes = 32 * mega
 class Scripted {
   readonly begun: string[] = []
   readonly outcomes: Array<string | undefined> = []
+  readonly ends: string[] = []
   readonly queue: WriteQueue<string>
   canWrite = true
   nowMs = 0
@@ -33,6 +34,9 @@ class Scripted {
         }
       },
       canWrite: () => this.canWrite,
+      onEnd: (item, isWritten) => {
+        this.ends.push(`${item} ${isWritten}`)
+      },
       onWriteError: reason => {
         this.outcomes.push(reason)
       }
@@ -184,6 +188,21 @@ t.test('a write that is dropped, or older than another of its key, is not retrie
     scripted.add('0.1')
     t.equal(scripted.begun.at(-1), '0.1', 'and so are later writes')
   }
+})
+
+t.test('a write reports at once that it has succeeded, failed or been dropped', async t => {
+  const scripted = new Scripted(t)
+  scripted.add('a1', ...numbered(7), 'b1', 'b2', 'c1')
+  t.same(scripted.ends, ['b1 false'], 'replaced')
+  await scripted.end(['a1'], 'no')
+  t.same(scripted.ends.slice(1), ['a1 false'], 'before the retry')
+  scripted.queue.drop(item => item === 'b2')
+  scripted.addBytes('d', maxBytes + 1)
+  t.same(scripted.ends.slice(2), ['b2 false', 'c1 false', 'a1 false', 'd0 false'], 'purged, pushed out, too large')
+  await scripted.end(['0.0'])
+  scripted.queue.stop()
+  scripted.add('e1')
+  t.same(scripted.ends.slice(6), ['0.0 true', 'e1 false'])
 })
 
 t.test('waiting for idle includes writes that start meanwhile; a stopped queue takes nothing more', async t => {
