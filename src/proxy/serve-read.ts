@@ -142,7 +142,7 @@ async function serveHistory (context: ProxyContext, pinned: PinnedRead): Promise
   const key = coalescingKeyOf(read, keys.value)
   let coalesced = await traceWait(
     pinned,
-    () => context.historyCoalescer.run(key, () => loadForAll(context, pinned, key))
+    () => context.historyCoalescer.run(key, () => loadHistory(context, pinned, key))
   )
   if (coalesced.isCollapsed && !canShare(pinned, coalesced.result)) {
     // A partial page or pending transaction may predate a request that joined late (law 5: a latest read is never older
@@ -186,23 +186,26 @@ async function load (context: ProxyContext, pinned: PinnedRead): Promise<Loaded>
     : await fetchAndCommit(context, pinned)
 }
 
-/** Loads what hosts share by a lease, so that one of those that miss it at the same time fetches it. */
-function loadForAll (context: ProxyContext, pinned: PinnedRead, key: string): Promise<Loaded> {
+/** Loads history, once for all hosts where that may help. */
+function loadHistory (context: ProxyContext, pinned: PinnedRead, key: string): Promise<Loaded> {
   const { fetchLeases, upstreamPool } = context
   // A latest read may be newer than the fetch of another host (law 5: a latest read is never older than its request).
   const isForAll = !pinned.read.mayBeMoving && pinned.followedAt === undefined
   return fetchLeases === undefined || !isForAll || upstreamPool.isNear
     ? load(context, pinned)
-    : loadByLease(context, pinned, fetchLeases.take(key))
+    : loadForAll(context, pinned, fetchLeases, key)
 }
 
-/** Fetches what the others wait for, or takes what another host has stored. */
-async function loadByLease (
+/** Of the hosts that load a read at the same time one fetches it, and the others take what that has stored. */
+async function loadForAll (
   context: ProxyContext,
   pinned: PinnedRead,
-  taking: Promise<FetchLease | undefined>
+  leases: NonNullable<ProxyContext['fetchLeases']>,
+  key: string
 ): Promise<Loaded> {
-  const lease = await taking
+  const span = pinned.client.span?.child('wait for a lease')
+  const lease = await leases.take(key)
+  span?.end()
   if (lease === undefined) return await load(context, pinned)
   try {
     const found = lookUpInMemory(context, pinned) ??

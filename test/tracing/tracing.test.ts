@@ -3,7 +3,8 @@ import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
 import { tracesUrlOf } from '../../src/tracing/otlp-exporter.js'
 import { sendRequest } from '../support/client.js'
-import { startSandboxNode } from '../support/replicas.js'
+import { startRedis } from '../support/redis-server.js'
+import { startSandboxNode, untilChainKnown } from '../support/replicas.js'
 import { respondOk, startStubUpstream, listening } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 import { type ConfigChange, type TestVarve, varveAt } from '../support/varve.js'
@@ -161,6 +162,26 @@ t.test('a coalesced read has a span of its wait, and no attempt of its own', asy
     namesOf(childrenOf(collector, roots.find(({ attributes }) => attributes['varve.outcome'] === outcome)))
   t.same(childNames('miss'), ['look up in memory', 'attempt'])
   t.same(childNames('collapsed'), ['look up in memory', 'wait for a coalesced fetch'])
+})
+
+t.test('a read that waits for the fetch of another host has a span of its wait', async t => {
+  const redis = await startRedis(t)
+  const sandbox = await startSandboxNode(t)
+  sandbox.faults.add({ kind: 'slow', ms: 60 })
+  const cache = { redis: { url: redis.url, timeoutMs: 1000 } }
+  const holder = await varveAt(t, sandbox.url, { cache })
+  await untilChainKnown(redis)
+  const { varve, collector } = await start(t, sandbox.url, { cache })
+  const hold = sandbox.faults.hold('account_modules')
+  const first = holder.get(modules)
+  await hold.arrived
+  const second = varve.get(modules)
+  await until(async () => await redis.client.strlen((await redis.client.keys('*lease:*'))[0] ?? '') === 17, 'it waits')
+  hold.release()
+  await Promise.all([first, second])
+  const [root] = await rootsArrive(collector, 1)
+  const names = namesOf(childrenOf(collector, root))
+  t.same(names, ['look up in memory', 'look up in redis', 'wait for a lease', 'look up in redis'])
 })
 
 t.test('each attempt has a span, with the fault of the first', async t => {
