@@ -88,6 +88,7 @@ export function redisBackendOf (options: RedisBackendOptions): RedisBackend {
     peers,
     lastPurge: () => purges.last,
     isReadable: () => tier.isReadable,
+    now,
     leased: result => {
       metrics.leased('fetch', result)
     }

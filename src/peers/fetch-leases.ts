@@ -13,6 +13,7 @@ export interface FetchLeasesOptions {
   readonly lastPurge: () => string
   /** False while entries in Redis may not be read. */
   readonly isReadable: () => boolean
+  readonly now: () => number
   readonly leased: (result: LeaseResult) => void
 }
 
@@ -22,6 +23,9 @@ const renewEveryMs = leaseMs / 2
 
 // Ends the wait for a holder that takes longer than upstreams mostly may, or for a Redis that lies.
 const maxAsked = 5
+// Where messages do not arrive, as for a user of Redis without a right to the channel, one read in this time waits for
+// one in vain.
+const unheardMs = 60_000
 const invalidResult = new Error('Redis responds to a script with what it cannot return')
 
 // A mark behind the token says that others wait; APPEND keeps the time to live.
@@ -52,6 +56,7 @@ export class FetchLeases {
   readonly #options: FetchLeasesOptions
   readonly #waiting = new Map<string, (isStored: boolean) => void>()
   readonly #held = new Set<string>()
+  #unheardAtMs = -Infinity
   #scriptError: string | undefined
 
   constructor (options: FetchLeasesOptions) {
@@ -65,10 +70,11 @@ export class FetchLeases {
 
   /**
    * Takes the lease of a read, or waits until its holder has ended or is gone. Undefined where this process fetches for
-   * itself: Redis does not respond, or the fetch of the holder was of no use to others.
+   * itself: Redis does not respond, its messages do not arrive, or the fetch of the holder was of no use to others.
    */
   async take (key: string): Promise<FetchLease | undefined> {
-    const { link, prefix, lastPurge, isReadable, leased } = this.#options
+    const { link, prefix, lastPurge, isReadable, now, leased } = this.#options
+    if (now() - this.#unheardAtMs < unheardMs) return undefined
     const token = randomBytes(12).toString('base64url')
     let hasWaited = false
     for (let asked = 0; asked < maxAsked; asked++) {
@@ -91,6 +97,8 @@ export class FetchLeases {
         if (result !== 1 && result !== 0) throw invalidResult
         this.#scriptError = undefined
         if (result === 1) {
+          // The holder has ended without a message, or died, which is rare.
+          if (hasWaited) this.#unheardAtMs = now()
           leased('taken')
           return this.#hold(id, name, token, hasWaited)
         }

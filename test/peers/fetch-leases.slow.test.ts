@@ -185,6 +185,27 @@ t.test('equal reads of a body too large to store wait for no lease of their own 
   t.same([await leased([host], 'lapsed'), await leased([host], 'not_stored')], [0, 0])
 })
 
+t.test('where messages of Redis do not arrive, each host waits for one in vain once', together(), async t => {
+  const redis = await startRedis(t)
+  await redis.client.call('ACL', 'SETUSER', 'deaf', 'on', '>pass', '~*', '&*', '+@all', '-subscribe')
+  const upstream = await startSandboxNode(t, { prunedBlocks: 0 })
+  upstream.faults.add({ kind: 'slow', ms: 60 })
+  const cache = { redis: { url: redis.url, timeoutMs: 1000, username: 'deaf', password: 'pass' } }
+  const hosts = [await varveAt(t, upstream.url, { cache }), await varveAt(t, upstream.url, { cache })]
+  await until(async () => !(await Promise.all(hosts.map(isRedisUp))).includes(false), 'all use Redis')
+  let version = 2000
+  const readTogether = async (): Promise<void> => {
+    const target = modules(version++)
+    for (const { status } of await Promise.all(hosts.map(async host => await host.get(target)))) t.equal(status, 200)
+  }
+  await until(async () => {
+    await readTogether()
+    return await leased(hosts, 'lapsed') > 0
+  }, 'a host has waited in vain')
+  for (let nth = 0; nth < 5; nth++) await readTogether()
+  t.ok(await leased(hosts, 'lapsed') <= hosts.length)
+})
+
 t.test('hosts that purge at the same moment share their fetches again', together(), async t => {
   const { upstream, hosts } = await startFleet(t, 2, { admin: { listen: '127.0.0.1:0', token: 'token' } })
   const statuses = await Promise.all(hosts.map(async ({ adminUrl }, at) => {
@@ -221,6 +242,7 @@ t.test(
         },
         lastPurge: () => purges[at] ?? '',
         isReadable: () => true,
+        now: () => performance.now(),
         leased: () => {}
       })
     )
