@@ -14,8 +14,11 @@ export type LeaseResult = typeof leaseResults[number]
 export interface FetchLease {
   /** True if another process has fetched meanwhile, so a shared tier may have the entry. */
   readonly hasWaited: boolean
-  /** Says how the fetch has ended: whether a shared tier has its entry. Only the first call counts. */
-  end(isStored: boolean): void
+  /**
+   * Says how the fetch has ended: whether a shared tier has its entry, and whether another process had stored it. Only
+   * the first call counts.
+   */
+  end(isStored: boolean, wasFound?: boolean): void
 }
 
 /** Predicate for results that several callers may share; a streamed body has one reader. */

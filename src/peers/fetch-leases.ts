@@ -97,8 +97,6 @@ export class FetchLeases {
         if (result !== 1 && result !== 0) throw invalidResult
         this.#scriptError = undefined
         if (result === 1) {
-          // The holder has ended without a message, or died, which is rare.
-          if (hasWaited) this.#unheardAtMs = now()
           leased('taken')
           return this.#hold(id, name, token, hasWaited)
         }
@@ -129,7 +127,7 @@ export class FetchLeases {
   }
 
   #hold (id: string, name: string, token: string, hasWaited: boolean): FetchLease {
-    const { link, peers } = this.#options
+    const { link, peers, now } = this.#options
     const timer = setInterval(() => {
       link.run('lease', async client => await client.eval(renewScript, 1, name, token, leaseMs)).catch(() => {})
     }, renewEveryMs).unref()
@@ -137,9 +135,11 @@ export class FetchLeases {
     let isEnded = false
     return {
       hasWaited,
-      end: isStored => {
+      end: (isStored, wasFound = false) => {
         if (isEnded) return
         isEnded = true
+        // Another process has stored it, and no message has come.
+        if (hasWaited && wasFound) this.#unheardAtMs = now()
         clearInterval(timer)
         this.#held.delete(id)
         link.run('lease', async client => await client.eval(endScript, 1, name, token)).then(others => {

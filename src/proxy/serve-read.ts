@@ -211,7 +211,7 @@ async function loadForAll (
     const found = lookUpInMemory(context, pinned) ??
       (lease.hasWaited ? await lookUpInTiers(context, pinned) : undefined)
     if (found?.isRetired !== false) return await fetchAndCommit(context, pinned, lease)
-    lease.end(true)
+    lease.end(true, true)
     return { ...found, hasWaited: lease.hasWaited, textKey: pinned.keys.text }
   } catch (error) {
     lease.end(false)

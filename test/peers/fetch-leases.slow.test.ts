@@ -90,7 +90,8 @@ t.test('hosts wait for a slow fetch longer than its lease lasts, as long as its 
 })
 
 t.test('a host that dies while it fetches delays the reads of others by its lease at most', together(), async t => {
-  const { upstream, redis, hosts: [host] } = await startFleet(t, 1)
+  const { upstream, redis, hosts } = await startFleet(t, 1)
+  const [host] = hosts
   const holder = await startProgram(t, ['--upstream', upstream.url, '--redis', redis.url])
   await until(async () => (await fetch(`${holder.url}${modules(1000)}`)).status === 200, 'it uses Redis')
   const hold = upstream.faults.hold('account_modules')
@@ -105,6 +106,9 @@ t.test('a host that dies while it fetches delays the reads of others by its leas
   t.ok(idle() < 4500, `after ${idle()} ms`)
   hold.release()
   t.match(await read, { status: 200 })
+  const taken = await leased(hosts, 'taken')
+  await host?.get(modules(2001))
+  t.equal(await leased(hosts, 'taken'), taken + 1, 'and shares what it fetches next')
 })
 
 t.test('no host waits longer for a fetch that brings nothing to store', together(), async t => {
