@@ -118,6 +118,8 @@ export class FetchLeases {
         this.#waiting.delete(id)
       }
     }
+    // A Redis that lies delays one read a minute.
+    this.#unheardAtMs = now()
     return undefined
   }
 
