@@ -56,8 +56,11 @@ export async function runWireSession (url: string, steps: readonly WireStep[]): 
   await once(socket.setNoDelay(), protocol === 'https:' ? 'secureConnect' : 'connect')
   for (const step of steps) {
     if (step === 'end') socket.end()
-    else if (step === 'reset') reset(socket)
-    else if (typeof step === 'function') await step()
+    else if (step === 'reset') {
+      // Node never closes a socket that is reset in the turn of its end.
+      await turn()
+      reset(socket)
+    } else if (typeof step === 'function') await step()
     else if ('responses' in step) {
       await until(() => socket.destroyed || responses >= step.responses)
     } else if (!socket.destroyed && socket.writable) {
