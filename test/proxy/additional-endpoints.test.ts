@@ -1,7 +1,7 @@
 import t from 'tap'
 import { type TestRequest, type TestResponse, sendRequest } from '../support/client.js'
 import { startRedis } from '../support/redis-server.js'
-import { untilWritten } from '../support/replicas.js'
+import { readiness, untilWritten } from '../support/replicas.js'
 import { cacheStatusHeader, memoryHitStatus, redisHitStatus, storedMissStatus } from '../support/cache-status.js'
 import { respondOk, stamps, startHeldUpstream, startStubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
@@ -249,10 +249,17 @@ t.test('a block whose record in Redis is lost is a miss by height, until it is s
   const b = await varveAt(t, sandbox.url, admin)
   t.equal((await b.get(target)).headers[cacheStatusHeader], storedMissStatus)
   await until(async () => await redis.client.exists(record) === 1, 'the block is indexed again')
-  t.equal((await (await varveAt(t, sandbox.url, admin)).get(target)).headers[cacheStatusHeader], redisHitStatus)
+  // A host that learns of a purge late deletes again what it has just written, which may be newer by then.
+  await b.stop({ drainMs: 0 })
+  const statusAtAnother = async (): Promise<unknown> => {
+    const another = await varveAt(t, sandbox.url, admin)
+    await until(async () => !/not read/.test(String((await readiness(another)).degraded)), 'it reads from Redis')
+    return (await another.get(target)).headers[cacheStatusHeader]
+  }
+  t.equal(await statusAtAnother(), redisHitStatus)
   await redis.client.del(record)
   t.match(await purge(a, `/v1/blocks/by_version/${firstVersion}`), { status: 200 })
   t.equal((await a.get(target)).headers[cacheStatusHeader], storedMissStatus)
   await untilWritten(a, 2)
-  t.equal((await (await varveAt(t, sandbox.url, admin)).get(target)).headers[cacheStatusHeader], redisHitStatus)
+  t.equal(await statusAtAnother(), redisHitStatus)
 })
