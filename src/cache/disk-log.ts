@@ -77,7 +77,7 @@ export class DiskLog {
 
   #file: FileHandle | undefined
   #lastNumber = 0
-  #isWriting = false
+  #lastTurn: Promise<void> = Promise.resolve()
 
   constructor (options: DiskLogOptions) {
     this.#options = options
@@ -137,7 +137,9 @@ export class DiskLog {
   async append (append: Append): Promise<RecordPlace> {
     return await new Promise((resolve, reject) => {
       this.#waiting.push({ append, resolve, reject })
-      this.#writeAll().catch(reject)
+      this.#inTurn(async () => {
+        await this.#writeNext()
+      }).catch(reject)
     })
   }
 
@@ -153,35 +155,43 @@ export class DiskLog {
 
   /** Forgets all segments, after their folder was removed. */
   async reset (): Promise<void> {
-    this.#segments.clear()
-    await this.#closeFile()
-    this.#options.files.close()
+    await this.#inTurn(async () => {
+      this.#segments.clear()
+      await this.#closeFile()
+      this.#options.files.close()
+    })
   }
 
   /** Writes the footer of the newest segment, so that the next start need not scan it. */
   async close (): Promise<void> {
-    if (this.#newest !== undefined && this.#file !== undefined) await this.#seal(this.#newest).catch(() => {})
-    await this.#closeFile()
-    this.#options.files.close()
+    await this.#inTurn(async () => {
+      if (this.#newest !== undefined && this.#file !== undefined) await this.#seal(this.#newest).catch(() => {})
+      await this.#closeFile()
+      this.#options.files.close()
+    })
   }
 
   get #newest (): Segment | undefined {
     return this.#segments.get(this.#lastNumber)
   }
 
-  async #writeAll (): Promise<void> {
-    if (this.#isWriting) return
-    this.#isWriting = true
-    while (this.#waiting.length > 0) {
-      const batch = this.#waiting.splice(0, this.#batchLength())
-      try {
-        const places = await this.#write(batch.map(({ append }) => append))
-        for (const [at, { resolve }] of batch.entries()) resolve(places[at] as RecordPlace)
-      } catch (error) {
-        for (const { reject } of batch) reject(error)
-      }
+  // A footer and a record that are written at once would take the same place.
+  async #inTurn (change: () => Promise<void>): Promise<void> {
+    const changed = this.#lastTurn.then(change)
+    this.#lastTurn = changed.catch(() => {})
+    await changed
+  }
+
+  /** Writes what waits, unless an earlier turn has. */
+  async #writeNext (): Promise<void> {
+    const batch = this.#waiting.splice(0, this.#batchLength())
+    if (batch.length === 0) return
+    try {
+      const places = await this.#write(batch.map(({ append }) => append))
+      for (const [at, { resolve }] of batch.entries()) resolve(places[at] as RecordPlace)
+    } catch (error) {
+      for (const { reject } of batch) reject(error)
     }
-    this.#isWriting = false
   }
 
   /** Counts the waiting records that one write takes. */

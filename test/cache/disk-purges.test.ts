@@ -62,6 +62,20 @@ t.test('a purge that overtakes a write on its way covers it, also after a restar
   t.equal(await found(next, 'a'), undefined)
 })
 
+t.test('a purge that is acknowledged while varve stops holds after the restart', async t => {
+  let acknowledged = 0
+  for (let at = 0; at < 20; at++) {
+    const disk = await opened(t, entryOf('a', 'x'), entryOf('b', randomBytes(100_000)))
+    const purging = purge(disk, 'a').then(() => acknowledged++)
+    for (let turn = 0; turn < at; turn++) await Promise.resolve()
+    await Promise.all([purging, disk.tier.close()])
+    const next = await openedAt(t, disk.path)
+    t.equal(await found(next, 'a'), undefined, `after ${at} turns`)
+    await next.tier.close()
+  }
+  t.equal(acknowledged, 20)
+})
+
 t.test('the oldest entries leave, those that were hit stay, and the files stay within the room', async t => {
   const disk = await openedAt(t, testFolder(t), 2_000_000)
   await put(disk, entryOf('hot', 'x'), entryOf('cold', 'x'), blockOf(1, 10n, 19n), blockOf(2, 20n, 29n))
