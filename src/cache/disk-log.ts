@@ -127,7 +127,8 @@ export class DiskLog {
     const header = await files.read(number, 0, headerBytes)
     const segment = await this.#read(number, header)
     if (segment === undefined) {
-      if (!isOfOtherForm(header)) foundCorrupt()
+      // A process that was killed, or found the disk full, may leave an empty file.
+      if (header.length > 0 && !isOfOtherForm(header)) foundCorrupt()
       await files.remove(number)
     }
     return segment
@@ -194,13 +195,14 @@ export class DiskLog {
     }
   }
 
-  /** Counts the waiting records that one write takes. */
+  /** Counts the waiting records that one write takes; a batch has the bytes of a segment at most, or one record. */
   #batchLength (): number {
+    const most = Math.min(maxBatchBytes, this.segmentBytes)
     let bytes = 0
     const [first] = this.#waiting
     const end = this.#waiting.findIndex(({ append: { space, record } }) => {
       bytes += record.length
-      return space.name !== first?.append.space.name || (bytes > maxBatchBytes && bytes > record.length)
+      return space.name !== first?.append.space.name || (bytes > most && bytes > record.length)
     })
     return end === -1 ? this.#waiting.length : end
   }
@@ -241,8 +243,11 @@ export class DiskLog {
 
   async #writeTo (segment: Segment, batch: readonly Append[]): Promise<RecordPlace[]> {
     const file = this.#file as FileHandle
-    const { bytesWritten } = await file.writev(batch.map(({ record }) => record), segment.end)
-    if (bytesWritten < sizeOf(batch)) throw new Error('ENOSPC: no space left on the device')
+    // A segment that has nothing yet gets its header with its first records, so none has a header alone.
+    const header = segment.end === 0 ? encodeHeader(segment.space) : Buffer.alloc(0)
+    const { bytesWritten } = await file.writev([header, ...batch.map(({ record }) => record)], segment.end)
+    if (bytesWritten < header.length + sizeOf(batch)) throw new Error('ENOSPC: no space left on the device')
+    segment.end += header.length
     const places = batch.map(({ record: { length }, what }) => {
       const place = { segment: segment.number, offset: segment.end, length }
       if ('digest' in what) segment.list.add({ ...what, ...place })
@@ -275,17 +280,16 @@ export class DiskLog {
       newest.list.dropItems()
       await this.#closeFile()
     }
-    const header = encodeHeader(space)
     // A number that is taken by anything is never tried again.
     const number = ++this.#lastNumber
     this.#file = await files.create(number)
-    await this.#file.writev([header], 0)
-    const segment = { number, space, list: new SegmentList(), end: header.length, bytes: header.length }
+    const segment = { number, space, list: new SegmentList(), end: 0, bytes: 0 }
     this.#segments.set(number, segment)
     return segment
   }
 
   async #seal (segment: Segment): Promise<void> {
+    if (segment.end === 0) return
     const footer = segment.list.encode()
     await this.#file?.writev([footer], segment.end)
     segment.bytes = segment.end + footer.length

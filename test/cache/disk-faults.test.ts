@@ -1,11 +1,11 @@
 import { execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { existsSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs'
 import { mkdtemp, open, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { crc32 } from 'node:zlib'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { DiskIndex } from '../../src/cache/disk-index.js'
 import { decodeRecord, encodeEntryRecord } from '../../src/cache/disk-segment.js'
 import {
@@ -222,13 +222,36 @@ t.test('a clock that jumps expires what has a lifetime, and nothing else', async
 
 const skip = process.getuid?.() === 0 ? false : 'only root may mount a file system'
 
-t.test('on a full or read-only file system it serves, says so, drops and resumes', { skip }, async t => {
+/** Makes a file system of 1 MB. */
+async function smallFileSystem (t: Test): Promise<string> {
   const path = await mkdtemp(join(tmpdir(), 'varve-full-'))
   execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'tmpfs', path])
   t.teardown(async () => {
     execFileSync('umount', ['-l', path])
     await rm(path, { recursive: true })
   })
+  return path
+}
+
+t.test('on a full file system a purge that is repeated takes no more files or descriptors', { skip }, async t => {
+  const path = await smallFileSystem(t)
+  await writeFile(join(path, 'other'), Buffer.alloc(2_000_000)).catch(() => {})
+  const disk = await openedAt(t, path)
+  await t.rejects(purge(disk, 'a'), /ENOSPC/)
+  const descriptors = (): number => readdirSync('/proc/self/fd').length
+  const before = descriptors()
+  for (let times = 0; times < 20; times++) await t.rejects(disk.tier.resume(), /ENOSPC/)
+  t.ok(descriptors() <= before, 'no descriptor more')
+  t.ok(segmentsIn(path).length <= 1)
+  await disk.tier.close()
+  t.equal((await openedAt(t, crashed(t, path))).counts.corrupt, 0, 'an empty segment is no damage')
+  await rm(join(path, 'other'))
+  await disk.tier.resume()
+  t.same(disk.tier.warnings, [])
+})
+
+t.test('on a full or read-only file system it serves, says so, drops and resumes', { skip }, async t => {
+  const path = await smallFileSystem(t)
   const disk = await openedAt(t, path, roomBytes, entryOf('before', 'x'))
   await writeFile(join(path, 'other'), Buffer.alloc(2_000_000)).catch(() => {})
   disk.tier.put(space, { stored: entryOf('during', randomBytes(50_000)), ttlMs: undefined })

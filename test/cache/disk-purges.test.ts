@@ -96,6 +96,16 @@ t.test('the oldest entries leave, those that were hit stay, and the files stay w
   t.same([await found(next, 'hot'), await blockAt(next, 15n)], ['x', '1'], 'and after a restart')
 })
 
+t.test('many large entries at once stay within a small room', async t => {
+  const disk = await openedAt(t, testFolder(t), 1_100_000)
+  for (let at = 0; at < 3; at++) {
+    await put(disk, ...Array.from({ length: 64 }, (_, nth) => entryOf(`${at}-${nth}`, randomBytes(100_000))))
+    const bytes = segmentsIn(disk.path).reduce((sum, path) => sum + statSync(path).size, 0)
+    t.ok(bytes <= 1_100_000, `${bytes} bytes`)
+  }
+  t.ok(await found(disk, '2-63') !== undefined)
+})
+
 t.test('entries of a space that is no longer used leave, although they were hit', async t => {
   const disk = await openedAt(t, testFolder(t), 1_000_000)
   const other = { chainId: 4, name: '4.2' }
