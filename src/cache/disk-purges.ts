@@ -30,7 +30,7 @@ export class DiskPurges {
   add ({ sequence, isOfAll, digests, intervals }: PurgeRecord): void {
     this.learn(sequence)
     this.#sequences.add(sequence)
-    if (isOfAll) this.#floor = Math.max(this.#floor, sequence)
+    if (isOfAll) return this.forgetUpTo(sequence)
     for (const digest of digests) {
       const text = textOf(digest)
       this.#digests.set(text, Math.max(sequence, this.#digests.get(text) ?? 0))
@@ -61,7 +61,7 @@ export class DiskPurges {
       )
   }
 
-  /** Forgets purges that no stored entry is older than; what is still on its way is covered. */
+  /** Forgets purges up to one; everything older than it is covered. */
   forgetUpTo (minSequence: number): void {
     const isObsolete = (sequence: number): boolean => sequence <= minSequence
     for (const sequence of this.#sequences) {

@@ -328,7 +328,8 @@ export class DiskTier implements LowerStore, OwnStore {
     this.#purges.add(purge)
     const removed = [...this.#indexes.values()].map(index => removeFrom(index, purge))
     if (purge.isOfAll) this.#indexes.clear()
-    this.#unsynced.push(purge)
+    // A purge of everything stands for all before it.
+    this.#unsynced = [...(purge.isOfAll ? [] : this.#unsynced), purge]
     await this.#persist(purge)
     return removed.includes(true)
   }
