@@ -106,7 +106,7 @@ export class DiskLog {
 
   /** Reads the lists of all segments, oldest first; each is forgotten before the next, but for the newest. */
   async load (onSegment: (segment: Segment) => Promise<void>): Promise<void> {
-    for (const number of await this.#options.files.list()) {
+    for (const number of await this.#listTrusted()) {
       const previous = this.#newest
       this.#lastNumber = number
       try {
@@ -117,8 +117,27 @@ export class DiskLog {
         await onSegment(segment)
       } catch {
         this.#options.onUnreadable()
+        // A later start that reads it would not know which purges came after it.
+        await this.#options.files.remove(number)
       }
     }
+  }
+
+  /** Lists the segments; removes all if the newest is damaged, because its purges may have named any entry. */
+  async #listTrusted (): Promise<number[]> {
+    const { files, foundCorrupt } = this.#options
+    const numbers = await files.list()
+    const newest = numbers.at(-1)
+    if (newest === undefined) return []
+    const header = await files.read(newest, 0, headerBytes).catch(() => Buffer.from('unreadable'))
+    // Spares what a power cut left empty, which had no purge that was acknowledged.
+    const isBlank = header.every(byte => byte === 0)
+    if (isBlank || isOfOtherForm(header) || decodeHeader(header) !== undefined) return numbers
+    this.#lastNumber = newest
+    foundCorrupt()
+    // Removes the damaged one last, so that a start that is killed leaves it to the next.
+    for (const number of numbers) await files.remove(number)
+    return []
   }
 
   /** Opens a segment of an earlier process; removes what is none, or has another form. */

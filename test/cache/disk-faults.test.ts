@@ -267,7 +267,7 @@ t.test('on a full or read-only file system it serves, says so, drops and resumes
   t.same(disk.tier.warnings, [])
   await disk.tier.waitUntilIdle()
   await disk.tier.close()
-  writeFileSync(join(path, '00000099.segment'), 'garbage')
+  writeFileSync(join(path, '00000000.segment'), 'garbage')
   execFileSync('mount', ['-o', 'remount,ro', path])
   const next = await openedAt(t, path)
   t.same(next.counts.failed, ['remove'])

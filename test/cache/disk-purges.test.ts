@@ -202,6 +202,23 @@ t.test('the purges of a segment that is lost count as purges of everything befor
   t.ok(await found(next, 'later 11'))
 })
 
+t.test('a damaged beginning of the newest segment costs all entries, as its purges may name any', async t => {
+  const disk = await openedAt(t, testFolder(t), 1_000_000, entryOf('a', 'x'))
+  await put(disk, ...Array.from({ length: 12 }, (_, at) => entryOf(`${at}`, randomBytes(9000))))
+  await purge(disk, 'a')
+  await disk.tier.close()
+  const newest = segmentsIn(disk.path).at(-1) ?? ''
+  const bytes = readFileSync(newest)
+  t.ok(segmentsIn(disk.path).length > 1)
+  bytes.writeUInt8(bytes.readUInt8(6) ^ 1, 6)
+  writeFileSync(newest, bytes)
+  const next = await openedAt(t, disk.path, 1_000_000)
+  t.same([await found(next, 'a'), next.counts.corrupt, segmentsIn(disk.path)], [undefined, 1, []])
+  await put(next, entryOf('b', 'x'))
+  await next.tier.close()
+  t.equal(await found(await openedAt(t, disk.path, 1_000_000), 'b'), 'x')
+})
+
 t.test('a footer that lies about places, keys and sequences has nothing wrong served', async t => {
   const disk = await opened(t, entryOf('a', 'a'), entryOf('b', 'b'), entryOf('purged', 'x'))
   await purge(disk, 'purged')
