@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import { existsSync, type Stats } from 'node:fs'
 import {
   access,
@@ -236,15 +237,7 @@ async function lockFolder (path: string): Promise<Pick<OpenFolder, 'close'>> {
   const folder = await open(path, 'r')
   const socket = lockSocketIn(path, folder)
   try {
-    const server = await listenOn(socket).catch(async (error: NodeJS.ErrnoException) => {
-      if (error.code !== 'EADDRINUSE') throw error
-      const owner = await ownerOf(socket)
-      if (owner !== undefined) {
-        throw new Error(`another varve (process ${owner}) uses it: give each its own folder, or stop the other`)
-      }
-      await rm(socket, { force: true })
-      return await listenOn(socket)
-    })
+    const server = await listenAlone(socket)
     return {
       close: async () => {
         await new Promise(resolve => {
@@ -257,6 +250,39 @@ async function lockFolder (path: string): Promise<Pick<OpenFolder, 'close'>> {
     await folder.close()
     throw error
   }
+}
+
+/** Listens on a socket; throws if another process does. */
+async function listenAlone (socket: string): Promise<Server> {
+  return await listenOn(socket).catch(async (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EADDRINUSE') throw error
+    await requireNoOwner(socket)
+    await removeUnowned(socket)
+    return await listenAlone(socket)
+  })
+}
+
+async function requireNoOwner (socket: string): Promise<void> {
+  const owner = await ownerOf(socket)
+  if (owner === undefined) return
+  throw new Error(`another varve (process ${owner}) uses it: give each its own folder, or stop the other`)
+}
+
+/** Removes the socket of a process that is gone, but not that of one that took its place a moment ago. */
+async function removeUnowned (socket: string): Promise<void> {
+  // Only one process can move a file, and under a name of its own it can look what it has moved.
+  const moved = `${socket}-${randomBytes(4).toString('hex')}`
+  try {
+    await rename(socket, moved)
+  } catch (error) {
+    if (isAbsent(error)) return
+    throw error
+  }
+  await requireNoOwner(moved).catch(async (error: unknown) => {
+    await rename(moved, socket)
+    throw error
+  })
+  await unlink(moved)
 }
 
 // Names of sockets have at most 107 bytes, which Linux avoids by the open folder.

@@ -1,0 +1,32 @@
+import { once } from 'node:events'
+import { linkSync, rmSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { setImmediate as turn } from 'node:timers/promises'
+import { pino } from 'pino'
+import t from 'tap'
+import { openFolder } from '../../src/app/disk-folder.js'
+import { testFolder } from '../support/test-folder.js'
+
+t.test('of two starts at once after a kill one gets the folder, and the other names it', async t => {
+  const [path, log] = [testFolder(t), pino({ level: 'silent' })]
+  const [lock, stale] = [join(path, 'lock'), join(testFolder(t), 'stale')]
+  await (await openFolder(path, 1, log)).close()
+  const killed = createServer().listen(lock)
+  await once(killed, 'listening')
+  // A server that closes removes its own name alone.
+  linkSync(lock, stale)
+  await once(killed.close(), 'close')
+  for (let at = 0; at < 100; at++) {
+    rmSync(lock, { force: true })
+    linkSync(stale, lock)
+    const first = openFolder(path, 1, log)
+    for (let turns = 0; turns < at % 12; turns++) await turn()
+    const started = await Promise.allSettled([first, openFolder(path, 1, log)])
+    const folders = started.flatMap(each => each.status === 'fulfilled' ? [each.value] : [])
+    const errors = started.flatMap(each => each.status === 'rejected' ? [(each.reason as Error).message] : [])
+    for (const folder of folders) await folder.close()
+    t.equal(folders.length, 1)
+    t.match(errors, [/another varve \(process \d+\) uses it/])
+  }
+})
