@@ -49,11 +49,13 @@ const mark = 'varve-cache'
 // Every folder of ext4 that is a file system of its own has this.
 const emptyVolume = 'lost+found'
 const slotName = /^[1-9][0-9]{0,3}$/
+// Damaged files move here.
+const aside = 'set-aside'
 // Earlier releases wrote a file per entry.
 const earlierFiles = ['size', 'spaces'] as const
 const earlierFolders = ['entries', 'generations', 'outdated', 'tmp'] as const
 const earlierTemporary = /^(?:\d+-\d+|\d+\.\d+|size|spaces|probe)$/
-const ownNames: ReadonlySet<string> = new Set([mark, 'lock', 'set-aside', ...earlierFiles, ...earlierFolders])
+const ownNames: ReadonlySet<string> = new Set([mark, 'lock', aside, ...earlierFiles, ...earlierFolders])
 
 /** Returns the number of slots: a reload starts one worker before it stops another. */
 export function slotsFor (workers: number): number {
@@ -188,7 +190,7 @@ async function requireOwnFolder (path: string, isRemade = false): Promise<void> 
       `it holds files that are not varve's, such as ${JSON.stringify(first)}: give varve an empty folder or a new one`
     )
   }
-  for (const name of names.filter(isOwn)) {
+  for (const name of names.filter(isOwn).flatMap(name => [name, ...slotName.test(name) ? [join(name, aside)] : []])) {
     if ((await statsOf(join(path, name)))?.isSymbolicLink() !== true) continue
     throw new Error(`${JSON.stringify(name)} in it is a symbolic link, and varve follows none in its folder: remove it`)
   }
@@ -220,7 +222,7 @@ async function removeEarlierForm (path: string, log: Logger): Promise<void> {
 async function emptySlot (path: string): Promise<void> {
   await removeFrom(path, segmentName)
   await removeFrom(path, /^spaces(?:\.new)?$/)
-  await removeFrom(join(path, 'set-aside'), /-unreadable-/)
+  await removeFrom(join(path, aside), /-unreadable-/)
   await rmdir(path).catch(() => {})
 }
 

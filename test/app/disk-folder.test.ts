@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { linkSync, rmSync } from 'node:fs'
+import { linkSync, mkdirSync, rmSync, symlinkSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { setImmediate as turn } from 'node:timers/promises'
@@ -29,4 +29,13 @@ t.test('of two starts at once after a kill one gets the folder, and the other na
     t.equal(folders.length, 1)
     t.match(errors, [/another varve \(process \d+\) uses it/])
   }
+})
+
+t.test('a link in the folder of a process is refused too, as damaged files would move through it', async t => {
+  const [path, log] = [testFolder(t), pino({ level: 'silent' })]
+  await (await openFolder(path, 1, log)).close()
+  mkdirSync(join(path, '1'))
+  await (await openFolder(path, 1, log)).close()
+  symlinkSync(testFolder(t), join(path, '1', 'set-aside'))
+  await t.rejects(openFolder(path, 1, log), /"1\/set-aside" in it is a symbolic link/)
 })
