@@ -14,6 +14,7 @@ import {
   type EntryIdentity,
   type EntryRecord,
   type FamilyInterval,
+  frameBytes,
   type PurgeRecord,
   type SegmentList
 } from './disk-segment.js'
@@ -420,9 +421,10 @@ function removeFrom (index: DiskIndex, { isOfAll, digests, intervals }: PurgeRec
 /** Returns the entry of a record if it is the wanted one (law 13: what was stored elsewhere is checked). */
 function entryIn (bytes: Buffer, digest: Buffer): EntryRecord | undefined {
   const record = decodeRecord(bytes)
-  return record !== undefined && 'entry' in record && record.entry.digest.subarray(0, digest.length).equals(digest)
-    ? record.entry
-    : undefined
+  if (record === undefined || !('entry' in record)) return undefined
+  // Refuses bytes behind the record, which a copy would take along and hide what is written after it.
+  const isWhole = bytes.length === frameBytes + bytes.readUInt32BE()
+  return isWhole && record.entry.digest.subarray(0, digest.length).equals(digest) ? record.entry : undefined
 }
 
 function isExpired ({ writtenAtMs, expiresAtMs }: EntryRecord, nowMs: number): boolean {

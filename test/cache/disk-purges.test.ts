@@ -265,6 +265,23 @@ t.test('a footer that lies about places, keys and sequences has nothing wrong se
   }
 })
 
+t.test('a footer that claims a longer record than there is has it neither served nor copied', async t => {
+  const disk = await opened(t, entryOf('a', 'x'), entryOf('b', 'y'))
+  await disk.tier.close()
+  const [path = ''] = segmentsIn(disk.path)
+  const bytes = readFileSync(path)
+  const [first, second] = recordsIn(bytes)
+  const record = decodeRecord(bytes.subarray(first?.offset))
+  if (first === undefined || second === undefined || record === undefined || !('entry' in record)) {
+    throw new Error('none')
+  }
+  const list = new SegmentList()
+  list.add({ ...record.entry, offset: first.offset, length: first.length + 9 })
+  writeFileSync(path, Buffer.concat([bytes.subarray(0, second.offset + second.length), list.encode()]))
+  const next = await openedAt(t, disk.path)
+  t.same([await found(next, 'a'), next.counts.corrupt], [undefined, 1])
+})
+
 t.test('nothing is read or written while the folder may be of another chain, and a purge holds', async t => {
   const disk = await opened(t, entryOf('a', 'x'), entryOf('b', 'x'))
   disk.space = undefined
