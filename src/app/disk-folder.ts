@@ -280,11 +280,14 @@ async function removeUnowned (socket: string): Promise<void> {
     if (isAbsent(error)) return
     throw error
   }
-  await requireNoOwner(moved).catch(async (error: unknown) => {
+  try {
+    await requireNoOwner(moved)
+    await unlink(moved)
+  } catch (error) {
+    // A folder with this name is not varve's.
     await rename(moved, socket)
     throw error
-  })
-  await unlink(moved)
+  }
 }
 
 // Names of sockets have at most 107 bytes, which Linux avoids by the open folder.

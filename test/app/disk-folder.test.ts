@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { linkSync, mkdirSync, rmSync, symlinkSync } from 'node:fs'
+import { linkSync, mkdirSync, readdirSync, rmSync, symlinkSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { setImmediate as turn } from 'node:timers/promises'
@@ -38,4 +38,12 @@ t.test('a link in the folder of a process is refused too, as damaged files would
   await (await openFolder(path, 1, log)).close()
   symlinkSync(testFolder(t), join(path, '1', 'set-aside'))
   await t.rejects(openFolder(path, 1, log), /"1\/set-aside" in it is a symbolic link/)
+})
+
+t.test('a folder in place of the lock is refused, and stays where it is', async t => {
+  const [path, log] = [testFolder(t), pino({ level: 'silent' })]
+  await (await openFolder(path, 1, log)).close()
+  mkdirSync(join(path, 'lock', 'mine'), { recursive: true })
+  await t.rejects(openFolder(path, 1, log), /cannot be used/)
+  t.same(readdirSync(path, { recursive: true }).sort(), ['lock', join('lock', 'mine'), 'varve-cache'])
 })
