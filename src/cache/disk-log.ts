@@ -338,31 +338,33 @@ export class DiskLog {
     return { number, space, list, end: await this.#scan(number, start, bytes, list), bytes }
   }
 
-  /** Lists the records of a segment up to the first that is damaged; returns where they end. */
+  /** Lists the records of a segment, without those that are damaged; returns where they end. */
   async #scan (number: number, start: number, end: number, list: SegmentList): Promise<number> {
     const reader = this.reader({ number })
-    let [offset, steps] = [start, 0]
+    let [offset, endOfLast, steps] = [start, start, 0]
     for (let found = await recordAt(reader, offset, end); found; found = await recordAt(reader, offset, end)) {
       const { record, length } = found
-      if ('entry' in record) list.add({ ...record.entry, offset, length })
-      else list.purges.push(record.purge)
+      if (record !== undefined && 'entry' in record) list.add({ ...record.entry, offset, length })
+      else if (record !== undefined) list.purges.push(record.purge)
       offset += length
+      if (record !== undefined) endOfLast = offset
       if (++steps % stepsPerPause === 0) await pause()
     }
-    return offset
+    return endOfLast
   }
 }
 
-/** Reads the record at a place before the end of a file; undefined if there is none. */
+/** Reads the record at a place before the end of a file, and how long it says it is; undefined if there is none. */
 async function recordAt (
   reader: SegmentReader,
   offset: number,
   end: number
-): Promise<{ readonly record: DiskRecord, readonly length: number } | undefined> {
+): Promise<{ readonly record: DiskRecord | undefined, readonly length: number } | undefined> {
   const frame = await reader.bytes(offset, frameBytes)
-  const length = frame.length < frameBytes ? Infinity : frameBytes + frame.readUInt32BE()
-  const record = length > end - offset ? undefined : decodeRecord(await reader.bytes(offset, length))
-  return record && { record, length }
+  const contentLength = frame.length < frameBytes ? 0 : frame.readUInt32BE()
+  const length = frameBytes + contentLength
+  if (contentLength === 0 || length > end - offset) return undefined
+  return { record: decodeRecord(await reader.bytes(offset, length)), length }
 }
 
 /** Reads a segment from front to back, 1 MB at a time. */

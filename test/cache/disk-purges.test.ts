@@ -265,6 +265,20 @@ t.test('a footer that lies about places, keys and sequences has nothing wrong se
   }
 })
 
+t.test('a purge behind a damaged record holds, also after a kill that leaves no footer', async t => {
+  const disk = await opened(t, entryOf('a', 'x'), entryOf('damaged', 'y'), entryOf('b', 'z'))
+  await disk.tier.close()
+  const [path = ''] = segmentsIn(disk.path)
+  const bytes = readFileSync(path)
+  const { offset = 0, length = 0 } = recordsIn(bytes)[1] ?? {}
+  bytes.writeUInt8(bytes.readUInt8(offset + length - 1) ^ 1, offset + length - 1)
+  writeFileSync(path, bytes)
+  const next = await openedAt(t, disk.path)
+  await purge(next, 'a')
+  const last = await openedAt(t, crashed(t, next.path))
+  t.same([await found(last, 'a'), await found(last, 'damaged'), await found(last, 'b')], [undefined, undefined, 'z'])
+})
+
 t.test('a footer that claims a longer record than there is has it neither served nor copied', async t => {
   const disk = await opened(t, entryOf('a', 'x'), entryOf('b', 'y'))
   await disk.tier.close()
