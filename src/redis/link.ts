@@ -191,6 +191,8 @@ export class RedisLink {
   async #probe (): Promise<void> {
     // Reconnects after every third failed probe: the connection may be dead although the server is not.
     if (this.#breaker.failedProbes % 3 === 2 && this.#client.status === 'ready') this.#client.disconnect(true)
+    // ioredis gives up for ever if a sentinel reports a failover while another is asked for the master.
+    if (this.#client.status === 'end') this.#client.connect().catch(() => {})
     await this.#run('probe', async client => await probeRedis(client, this.#options.probeKey), this.#options.timeoutMs)
   }
 

@@ -6,6 +6,7 @@ import {
   isRedisUp,
   marginMs,
   readiness,
+  redisErrorsOf,
   redisWriteCount,
   startReads,
   startReplicaPair,
@@ -13,6 +14,7 @@ import {
   untilShared
 } from '../support/replicas.js'
 import { startSentinel } from '../support/redis-sets.js'
+import { slowRedis } from '../support/tcp-gate.js'
 import { until } from '../support/until.js'
 
 t.test('a failover under reads causes no client error, and varve shares through the new master', async t => {
@@ -69,4 +71,29 @@ t.test('a master killed under reads causes no client error; varve uses the next 
   t.ok(reads > 10)
   t.ok(slowest < timeoutMs + marginMs, `the slowest read took ${Math.round(slowest)} ms`)
   t.same(printed().map(({ args }) => args), [], 'nothing is printed besides the log')
+})
+
+t.test('varve uses the new master also if it learns of the failover while it asks for the master', async t => {
+  const set = await startSentinel(t)
+  const [sentinel] = set.sentinels
+  if (sentinel === undefined) throw new Error('no sentinel')
+  const gate = await slowRedis(t, sentinel)
+  // Names no other sentinel, so that all questions pass the gate.
+  const onlyOne = (chunk: Buffer): string | undefined =>
+    String(chunk).includes('\r\nsentinels\r\n') ? '*0\r\n' : undefined
+  gate.scriptedResponse = onlyOne
+  const { first } = await startReplicaPair(t, { sentinel: { name: set.name, hosts: [gate.host] }, timeoutMs })
+  await until(async () => await isRedisUp(first), 'the replica reaches Redis')
+  let asked = 0
+  gate.scriptedResponse = chunk => {
+    if (!String(chunk).includes('get-master-addr-by-name')) return onlyOne(chunk)
+    asked++
+    return ''
+  }
+  await set.master.client.call('CLIENT', 'KILL', 'TYPE', 'normal')
+  await until(() => asked > 0, 'the replica asks for the master')
+  await set.failover()
+  await until(async () => (await redisErrorsOf(first)).connect > 1, 'the question has failed')
+  gate.scriptedResponse = onlyOne
+  await until(async () => await isRedisUp(first), 'the replica reaches Redis', 6000)
 })
