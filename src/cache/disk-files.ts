@@ -89,7 +89,7 @@ export class DiskFiles {
       reading.catch(() => {})
       const result = await withTimeout(readTimeoutMs, reading)
       if (result !== undefined) return result.bytes
-      this.#isHanging = true
+      this.#isHanging = this.#reading > 0
       throw new Error('timed out')
     } catch (error) {
       if (isAbsent(error)) return undefined

@@ -1,5 +1,6 @@
 import { once } from 'node:events'
-import { readdirSync } from 'node:fs'
+import { readdirSync, readlinkSync } from 'node:fs'
+import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { type Test } from 'tap'
 import { WebSocket } from 'undici'
@@ -95,12 +96,24 @@ export function upstreamRequestsInFlight (series: ReadonlyMap<string, number>): 
     sumOfSeries(series, 'varve_waiting_for_version')
 }
 
-/** Counts files on Linux only; elsewhere Node.js' own list counts sockets. */
+/**
+ * Counts files on Linux only; elsewhere Node.js' own list counts sockets. The disk tier may keep its segments open, but
+ * not removed ones.
+ */
 export function openFilesOf ({ pid }: VarveProcess): number {
   try {
-    return readdirSync(`/proc/${pid}/fd`).length
+    const files = `/proc/${pid}/fd`
+    return readdirSync(files).filter(name => !isSegment(join(files, name))).length
   } catch {
     return 0
+  }
+}
+
+function isSegment (file: string): boolean {
+  try {
+    return readlinkSync(file).endsWith('.segment')
+  } catch {
+    return false
   }
 }
 
