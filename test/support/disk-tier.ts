@@ -114,6 +114,10 @@ export async function startAt (t: Test, url: string, path: string, change: Confi
 /** Reads targets, one after another, until each is on the disk. */
 export async function store (varve: TestVarve, targets: readonly string[]): Promise<void> {
   const written = async (): Promise<number> => await varve.metric('varve_cache_writes_total{tier="disk"}') ?? 0
+  await until(
+    async () => !(await degraded(varve)).some(text => text.startsWith('disk tier not read')),
+    'an upstream has proven the chain'
+  )
   for (const target of targets) {
     const before = await written()
     await varve.get(target)
