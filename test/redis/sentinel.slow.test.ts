@@ -93,7 +93,7 @@ t.test('varve uses the new master also if it learns of the failover while it ask
   await set.master.client.call('CLIENT', 'KILL', 'TYPE', 'normal')
   await until(() => asked > 0, 'the replica asks for the master')
   await set.failover()
-  await until(async () => (await redisErrorsOf(first)).connect > 1, 'the question has failed')
+  await until(async () => ((await redisErrorsOf(first)).connect ?? 0) > 1, 'the question has failed')
   gate.scriptedResponse = onlyOne
   await until(async () => await isRedisUp(first), 'the replica reaches Redis', 6000)
 })
