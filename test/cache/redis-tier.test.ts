@@ -1,10 +1,11 @@
+import { type ServerResponse } from 'node:http'
 import t, { type Test } from 'tap'
 import { encodeEntry } from '../../src/cache/entry-codec.js'
 import { type Sandbox } from '#sandbox'
 import { type TestRequest, sendRequest, tableItemLookup } from '../support/client.js'
 import { startIdleMeter } from '../support/until.js'
 import { startRedis } from '../support/redis-server.js'
-import { blockTarget, startSandboxNode, untilWritten } from '../support/replicas.js'
+import { blockTarget, readiness, startSandboxNode, untilWritten } from '../support/replicas.js'
 import { memoryHitStatus, redisHitStatus, cacheStatusHeader, storedMissStatus } from '../support/cache-status.js'
 import { storedEntryOf } from '../support/redis-tier.js'
 import { slowRedis } from '../support/tcp-gate.js'
@@ -226,21 +227,32 @@ t.test('one fetch serves a block of 12,000 versions on every replica, whatever t
 
 t.test('varve serves a block wider than any chain has, and shares neither it nor its index', async t => {
   const head = headAt(10_000_000)
+  // Farther away than Redis, so that replicas would share a fetch.
+  const respond = (response: ServerResponse, body: string): void => {
+    setTimeout(() => respondOk(response, body, head), 60)
+  }
   const upstream = await startStubUpstream(t, (_request, response) => {
-    respondOk(
+    respond(
       response,
       '{"block_height":"50","block_hash":"0xab","block_timestamp":"5","first_version":"100",' +
-        '"last_version":"9000000","transactions":null}',
-      head
+        '"last_version":"9000000","transactions":null}'
     )
   }, (_request, response) => {
-    respondOk(response, '{"git_hash":"aaaa"}', head)
+    respond(response, '{"git_hash":"aaaa"}')
   })
-  const varve = await replicaOf(t, upstream)
+  const replicas = [await replicaOf(t, upstream), await replicaOf(t, upstream)]
+  for (const varve of replicas) {
+    await until(async () => !/not read/.test(String((await readiness(varve)).degraded)), 'the replica reads from Redis')
+  }
+  const target = blockTarget(5_000_000)
   for (const status of [storedMissStatus, memoryHitStatus]) {
-    t.equal(await statusOf(varve, blockTarget(5_000_000)), status)
+    t.same(await Promise.all(replicas.map(async varve => await statusOf(varve, target))), [status, status])
   }
   t.same(await client.keys('*blocks*'), [])
+  const leases = await Promise.all(
+    replicas.map(async varve => await varve.metric('varve_leases_total{kind="fetch",result="not_stored"}'))
+  )
+  t.equal(leases.reduce<number>((sum, count = 0) => sum + count, 0), 1, 'and the other replica need not wait')
 })
 
 t.test('no response waits for its Redis write, and a purge covers a write in flight', async t => {
