@@ -252,8 +252,10 @@ function writeResponse (response: ServerResponse, nodeResponse: SandboxResponse,
 }
 
 /** Resets the connection without sending a byte. */
-function resetConnection (request: IncomingMessage): void {
-  request.socket.resetAndDestroy()
+function resetConnection ({ socket }: IncomingMessage): void {
+  // Node never closes a socket that is reset while it ends.
+  if (socket.writableEnded && !socket.writableFinished) socket.destroy()
+  else socket.resetAndDestroy()
 }
 
 /** Sends bytes that are not HTTP. */

@@ -21,3 +21,6 @@ for (const file of files) {
   // Runs after the file's tests, since top-level tests run one at a time.
   await t.test(endOfFile, async () => {})
 }
+
+// A natural end of Node turns for ever if a socket was reset while it ended.
+process.once('beforeExit', () => process.exit())

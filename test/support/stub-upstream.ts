@@ -161,16 +161,17 @@ export async function startChangingUpstream (
 /** Starts a scripted upstream with raw bytes as responses, one per connection. */
 export async function startRawUpstream (
   t: Test,
-  respond: (socket: Socket, nth: number) => void
-): Promise<{ url: string, connections: () => number }> {
-  let connections = 0
+  respond: (socket: Socket) => void
+): Promise<{ url: string, reads: () => number }> {
+  let reads = 0
   const server = createServer(socket => {
-    socket.on('error', () => {})
-    socket.once('data', () => {
-      respond(socket, ++connections)
+    socket.on('error', () => {}).once('data', chunk => {
+      // A poll of varve is no read.
+      if (!String(chunk).startsWith('GET /v1 ')) reads++
+      respond(socket)
     })
   })
-  return { url: await listening(t, server), connections: () => connections }
+  return { url: await listening(t, server), reads: () => reads }
 }
 
 /** Listens with a handler for each connection; returns an upstream address. */

@@ -3,6 +3,7 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
 import { setTimeout as pause } from 'node:timers/promises'
 import { type Test } from 'tap'
 import { Deferred } from '../../src/peers/deferred.js'
+import { reset } from './reset.js'
 
 /** Starts a gate before a Redis on a free port; at first it lets everything pass. */
 export async function slowRedis (t: Test, behind: { readonly url: string }): Promise<TcpGate> {
@@ -116,7 +117,7 @@ export class TcpGate {
 
   /** Resets every connection, as a restarting server does. */
   dropConnections (): void {
-    for (const socket of this.#sockets) socket.resetAndDestroy()
+    for (const socket of this.#sockets) reset(socket)
   }
 
   /** Leads to another server from the next connection on. */
@@ -128,7 +129,7 @@ export class TcpGate {
     this.#connected++
     this.#track(client)
     if (this.isRejecting) {
-      client.resetAndDestroy()
+      reset(client)
       return
     }
     if (!this.#isFrozen) return this.#join(client)

@@ -1,5 +1,6 @@
 import { type Test } from 'tap'
 import { withTimeout } from '../../../src/with-timeout.js'
+import { reset } from '../reset.js'
 import { until } from '../until.js'
 import { type TestVarve, varveAt } from '../varve.js'
 import { freshResponse } from './fresh-response.js'
@@ -77,7 +78,7 @@ export class HostileBench {
     const converse = async (): Promise<boolean> => {
       await client.write(pieces)
       if (then === 'end') client.socket.end()
-      else if (then === 'reset') client.socket.resetAndDestroy()
+      else if (then === 'reset') reset(client.socket)
       else {
         await client.closed(take)
         if (responses[0]?.headers.get('connection') !== 'close') {

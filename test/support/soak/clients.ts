@@ -2,6 +2,7 @@ import { connect } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
 import { brotliDecompressSync, gunzipSync } from 'node:zlib'
 import { Client, type Dispatcher } from 'undici'
+import { reset } from '../reset.js'
 import { type SeededRandom } from '../model/seeded-random.js'
 import { type Soak, type SoakRead } from './soak.js'
 
@@ -153,7 +154,7 @@ export async function runLeaving (soak: Soak, chance: SeededRandom, signal: Abor
     const socket = connect(Number(port), hostname).on('error', () => {})
     socket.write(chance.happens(0.2) ? requests.slice(0, chance.integerBetween(1, requests.length - 1)) : requests)
     await pause(chance.happens(0.3) ? 0 : chance.integerBelow(60))
-    if (chance.happens(0.5)) socket.resetAndDestroy()
+    if (chance.happens(0.5)) reset(socket)
     else socket.destroy()
     soak.tally.note('left: in between')
   }

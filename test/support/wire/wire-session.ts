@@ -3,8 +3,9 @@ import { once } from 'node:events'
 import { type IncomingMessage } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import { setImmediate as turn } from 'node:timers/promises'
-import { connect as connectTls, TLSSocket } from 'node:tls'
+import { connect as connectTls } from 'node:tls'
 import { type Test } from 'tap'
+import { reset } from '../reset.js'
 
 /**
  * Step of a client on one connection: sends bytes, waits until so many responses have begun in total, waits for
@@ -57,7 +58,7 @@ export async function runWireSession (url: string, steps: readonly WireStep[]): 
   for (const step of steps) {
     if (step === 'end') socket.end()
     else if (step === 'reset') {
-      // Node never closes a socket that is reset in the turn of its end.
+      // Lets an end reach the server.
       await turn()
       reset(socket)
     } else if (typeof step === 'function') await step()
@@ -72,12 +73,6 @@ export async function runWireSession (url: string, steps: readonly WireStep[]): 
   await closed
   clearTimeout(limit)
   return text.replaceAll(/^(?:Date|x-request-id): .*\r\n/gm, '')
-}
-
-// TLS has no reset of its own.
-function reset (socket: Socket): void {
-  if (socket instanceof TLSSocket) socket.destroy()
-  else socket.resetAndDestroy()
 }
 
 /** Counts the requests that Node parses in this process, by the URL of the server that they reach. */
