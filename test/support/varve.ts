@@ -34,11 +34,11 @@ export async function varveAt (t: Test, upstreamUrl: string, change: ConfigChang
   const cache = { ...rest.cache, redis: { timeoutMs: 2000, ...rest.cache?.redis } }
   const config = configSchema.parse({
     listen: '127.0.0.1:0',
-    admin: { listen: '127.0.0.1:0' },
     upstreams: [{ name: 'node', url: upstreamUrl, ...upstream }],
     head: { pollMs: 600_000 },
     audit: { share: 0 },
     ...rest,
+    admin: { listen: '127.0.0.1:0', ...rest.admin },
     limits,
     cache
   })
