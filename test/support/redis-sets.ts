@@ -272,10 +272,15 @@ export class RedisSentinel {
   /** Triggers a failover: the old master lives and becomes a replica. */
   async failover (): Promise<void> {
     await until(
-      async () => await this.#living().client.call('SENTINEL', 'FAILOVER', name) === 'OK',
-      'a sentinel begins a failover'
+      async () => {
+        const answer = await this.#living().client.call('SENTINEL', 'FAILOVER', name)
+        // A failover ends without a new master where a busy machine delays the replica's signs of life.
+        await this.untilMoved(5000)
+        return answer === 'OK'
+      },
+      'a failover has a new master',
+      60_000
     )
-    await this.untilMoved()
   }
 
   /** Kills the master and waits until another is announced. */
@@ -285,20 +290,24 @@ export class RedisSentinel {
   }
 
   /** Waits until every running sentinel announces a new master and it accepts writes. */
-  async untilMoved (): Promise<void> {
-    await until(async () => {
-      const living = this.sentinels.filter(sentinel => sentinel.isRunning)
-      const ports = await Promise.all(
-        living.map(async ({ client }) =>
-          (await client.call('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', name) as string[])[1]
+  async untilMoved (limitMs?: number): Promise<void> {
+    await until(
+      async () => {
+        const living = this.sentinels.filter(sentinel => sentinel.isRunning)
+        const ports = await Promise.all(
+          living.map(async ({ client }) =>
+            (await client.call('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', name) as string[])[1]
+          )
         )
-      )
-      const next = this.servers.find(({ port }) => String(port) === ports[0])
-      if (next === undefined || next === this.#master || ports.some(port => port !== ports[0])) return false
-      if (!(await next.client.info('replication')).includes('role:master')) return false
-      this.#master = next
-      return true
-    }, 'another master is announced')
+        const next = this.servers.find(({ port }) => String(port) === ports[0])
+        if (next === undefined || next === this.#master || ports.some(port => port !== ports[0])) return false
+        if (!(await next.client.info('replication')).includes('role:master')) return false
+        this.#master = next
+        return true
+      },
+      'another master is announced',
+      limitMs
+    )
   }
 
   async #hasQuorum ({ client }: RedisProcess): Promise<boolean> {
