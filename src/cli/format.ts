@@ -1,3 +1,5 @@
+import { UsageError } from '../app/io.js'
+
 /** Formats a duration. */
 export function formatDuration (ms: number): string {
   const seconds = Math.round(ms / 1000)
@@ -28,4 +30,13 @@ export function formatCount (count: number, one: string, many = `${one}s`): stri
 export function inColumns (rows: ReadonlyArray<readonly string[]>): string[] {
   const widths = rows[0]?.map((_, at) => Math.max(...rows.map(row => row[at]?.length ?? 0))) ?? []
   return rows.map(row => row.map((text, at) => text.padEnd(widths[at] ?? 0)).join('  ').trimEnd())
+}
+
+/** Parses the text of a flag that takes a number; undefined without the flag. */
+export function wholeNumberFlag (flag: string, text: string | undefined, min: number, max: number): number | undefined {
+  if (text === undefined) return undefined
+  if (!/^[0-9]{1,16}$/.test(text) || Number(text) < min || Number(text) > max) {
+    throw new UsageError(`--${flag} expects a whole number from ${min} to ${max}, got ${text}`)
+  }
+  return Number(text)
 }

@@ -1,9 +1,9 @@
 import { setMaxListeners } from 'node:events'
 import { type ExitCode, exitCodes, type Io, UsageError } from '../app/io.js'
 import { readU64 } from '../api/integer.js'
-import { formatBytes, formatCount, formatDuration, groupDigits } from './format.js'
+import { formatBytes, formatCount, formatDuration, groupDigits, wholeNumberFlag } from './format.js'
 import { headerValueIn, type ProxyResponse, WarmClient } from './warm-client.js'
-import { blocksOf, linesOf, type WarmInput, type WarmItem } from './warm-input.js'
+import { blocksOf, linesOf, type ResumeFlags, type WarmItem } from './warm-input.js'
 
 /** Unparsed flags of `warm`. */
 export interface WarmFlags {
@@ -29,19 +29,18 @@ const readsPerConnection = 4
 /** Fills the cache through a running varve, from a range of blocks or from lines. */
 export async function warm (flags: WarmFlags, files: readonly string[], io: Io): Promise<ExitCode> {
   const concurrency = wholeNumberFlag('concurrency', flags.concurrency, 1, 256) ?? 8
+  const perSecond = wholeNumberFlag('rate', flags.rate, 1, 1_000_000)
   const stopping = new AbortController()
   // Each read that pauses listens for the end of the run.
   setMaxListeners(0, stopping.signal)
-  const counts = new WarmCounts()
-  const client = new WarmClient({
-    url: urlOf(flags.url ?? 'http://127.0.0.1:8080'),
-    connections: concurrency,
-    perSecond: wholeNumberFlag('rate', flags.rate, 1, 1_000_000),
-    key: io.environment['VARVE_CLIENT_KEY'],
-    onRetry: () => counts.countRetry(),
-    signal: stopping.signal
-  })
-  const input = await inputOf(flags, files, io, client, stopping.signal)
+  const url = urlOf(flags.url ?? 'http://127.0.0.1:8080')
+  const client = new WarmClient(url, concurrency, perSecond, io.environment['VARVE_CLIENT_KEY'], stopping.signal)
+  const counts = new WarmCounts(client)
+  const leaveOut = (reason: string, place?: string): void => {
+    counts.leaveOut(reason, place !== undefined)
+    if (place !== undefined) io.err(`varve: ${place} is ${reason}\n`)
+  }
+  const items = await itemsOf(flags, files, io, client, stopping.signal, leaveOut)
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     io.onSignal(signal, () => {
       // A second signal exits without waiting for requests in flight.
@@ -51,28 +50,28 @@ export async function warm (flags: WarmFlags, files: readonly string[], io: Io):
   }
   stopping.signal.addEventListener('abort', () => setTimeout(() => client.abort(), graceMs).unref())
   const progress = setInterval(() => {
-    const line = counts.progressLine(input.noun)
-    io.out(io.isTerminal ? `\r${line}${clearRest}` : `${line}\n`)
+    io.out(io.isTerminal ? `\r${counts.progressLine}${clearRest}` : `${counts.progressLine}\n`)
   }, io.isTerminal ? barEveryMs : lineEveryMs)
-  const { failure, resume } = await run(input, counts, concurrency * readsPerConnection, stopping)
+  const { failure, resume } = await run(items, counts, concurrency * readsPerConnection, stopping)
   clearInterval(progress)
   await client.close()
-  const notes = input.notes.map(note => `  ${note}\n`).join('')
-  io.out(`${io.isTerminal ? `\r${clearRest}` : ''}${counts.summary(input.noun)}${notes}`)
+  io.out(`${io.isTerminal ? `\r${clearRest}` : ''}${counts.summary}`)
   if (failure !== undefined) io.err(`varve: ${failure.message}\n`)
-  if (resume !== undefined) io.err(`varve: not all was read; go on with\n  ${commandOf(resume, flags)}\n`)
-  return resume === undefined && input.isWhole && !counts.hasFailures ? exitCodes.ok : exitCodes.failed
+  if (resume !== undefined) {
+    io.err(`varve: not all was read; go on with\n  ${commandOf({ ...flags, ...resume }, files)}\n`)
+  }
+  return resume === undefined && !counts.hasFailures ? exitCodes.ok : exitCodes.failed
 }
 
-/** Fetches all reads; returns the first failure, and the arguments that continue if anything is left. */
+/** Fetches all reads; returns the first failure, and the flags that continue if anything is left. */
 async function run (
-  input: WarmInput,
+  items: AsyncGenerator<WarmItem>,
   counts: WarmCounts,
   maxWaiting: number,
   stopping: AbortController
-): Promise<{ readonly failure: Error | undefined, readonly resume: readonly string[] | undefined }> {
+): Promise<{ readonly failure: Error | undefined, readonly resume: ResumeFlags | undefined }> {
   const failures: Error[] = []
-  let { resume } = input
+  let resume: ResumeFlags = {}
   let isContiguous = true
   const fail = (error: unknown): undefined => {
     failures.push(error as Error)
@@ -91,7 +90,7 @@ async function run (
   const waiting: Array<Promise<void>> = []
   let last = Promise.resolve()
   try {
-    for await (const item of input.items()) {
+    for await (const item of items) {
       const fetching = item.fetch().catch(fail)
       last = last.then(async () => await take(item, fetching))
       if (waiting.push(last) >= maxWaiting) await waiting.shift()
@@ -104,36 +103,32 @@ async function run (
   return { failure: failures[0], resume: isContiguous && !stopping.signal.aborted ? undefined : resume }
 }
 
-async function inputOf (
-  { from, to, transactions, skip }: WarmFlags,
+async function itemsOf (
+  { from, to, transactions = false, skip }: WarmFlags,
   [file, ...others]: readonly string[],
   io: Io,
   client: WarmClient,
-  signal: AbortSignal
-): Promise<WarmInput> {
+  signal: AbortSignal,
+  leaveOut: (reason: string, place?: string) => void
+): Promise<AsyncGenerator<WarmItem>> {
   if (others.length > 0) throw new UsageError('warm takes one file; cat joins several: cat FILE... | varve warm -')
-  if (file === undefined) {
-    if (from === undefined || to === undefined) {
-      throw new UsageError('warm takes --from V and --to V, or a file of reads')
+  if (file !== undefined) {
+    if (from !== undefined || to !== undefined || transactions) {
+      throw new UsageError('warm takes a range of blocks or a file of reads, not both')
     }
-    if (skip !== undefined) throw new UsageError('--skip is of a file of reads')
-    const span = { from: versionFlag('from', from), to: versionFlag('to', to), transactions: transactions === true }
-    if (span.from > span.to) throw new UsageError(`--from ${from} is above --to ${to}`)
-    return blocksOf(span, client)
+    const skipped = wholeNumberFlag('skip', skip, 0, Number.MAX_SAFE_INTEGER) ?? 0
+    return await linesOf(file, skipped, io.in, client, signal, leaveOut)
   }
-  if (from !== undefined || to !== undefined || transactions !== undefined) {
-    throw new UsageError('warm takes a range of blocks or a file of reads, not both')
-  }
-  const skipped = wholeNumberFlag('skip', skip, 0, Number.MAX_SAFE_INTEGER) ?? 0
-  return await linesOf({ name: file, skip: skipped }, io.in, client, signal)
+  if (from === undefined || to === undefined) throw new UsageError('warm takes --from V and --to V, or a file of reads')
+  if (skip !== undefined) throw new UsageError('--skip is of a file of reads')
+  const [first, last] = [versionFlag('from', from), versionFlag('to', to)]
+  if (first > last) throw new UsageError(`--from ${from} is above --to ${to}`)
+  return blocksOf(first, last, transactions, client)
 }
 
-function commandOf (resume: readonly string[], flags: WarmFlags): string {
-  const same = (['url', 'concurrency', 'rate'] as const).flatMap(name => {
-    const value = flags[name]
-    return value === undefined ? [] : [`--${name}`, value]
-  })
-  return ['varve', 'warm', ...resume, ...same].map(shellQuoted).join(' ')
+function commandOf (flags: WarmFlags, files: readonly string[]): string {
+  const words = Object.entries(flags).flatMap(([name, value]) => value === true ? [`--${name}`] : [`--${name}`, value])
+  return ['varve', 'warm', ...words, ...files].map(shellQuoted).join(' ')
 }
 
 function shellQuoted (text: string): string {
@@ -154,34 +149,22 @@ function versionFlag (flag: string, text: string): bigint {
   return value
 }
 
-function wholeNumberFlag (flag: string, text: string | undefined, min: number, max: number): number | undefined {
-  if (text === undefined) return undefined
-  if (!/^[0-9]{1,16}$/.test(text) || Number(text) < min || Number(text) > max) {
-    throw new UsageError(`--${flag} expects a whole number from ${min} to ${max}, got ${text}`)
-  }
-  return Number(text)
-}
-
 /** Counts the outcomes of a run, and prints them. */
 class WarmCounts {
   /** Share of the run from 0 to 1 that is done; undefined if the total is unknown. */
   share: number | undefined
+  /** True if something was not read. */
+  hasFailures = false
+  readonly #client: Pick<WarmClient, 'retries'>
   readonly #startedAtMs = performance.now()
   #reads = 0
   #hits = 0
   #stored = 0
-  #retries = 0
   #bytes = 0
-  readonly #notStored = new Map<string, number>()
-  readonly #failed = new Map<string, number>()
+  readonly #leftOut = new Map<string, number>()
 
-  get hasFailures (): boolean {
-    return this.#failed.size > 0
-  }
-
-  /** Counts a request repeated after overload or a connection failure. */
-  countRetry (): void {
-    this.#retries++
+  constructor (client: Pick<WarmClient, 'retries'>) {
+    this.#client = client
   }
 
   /** Counts a response by its status and Cache-Status (RFC 9211). */
@@ -190,57 +173,50 @@ class WarmCounts {
     const cacheStatus = headerValueIn(response, 'cache-status')
     this.#reads++
     this.#bytes += body.length
-    if (status >= 400) increment(this.#failed, `with ${status}`)
-    else if (cacheStatus === undefined) increment(this.#notStored, 'no varve there')
+    if (status >= 400) this.leaveOut(`status ${status}`, true)
+    else if (cacheStatus === undefined) this.leaveOut('no varve there')
     else if (/; hit\b/.test(cacheStatus)) this.#hits++
     // A collapsed response shares a fetch whose first request stores it.
     else if (/; (?:stored|collapsed)\b/.test(cacheStatus)) this.#stored++
-    else increment(this.#notStored, /; detail=(\w+)/.exec(cacheStatus)?.[1] ?? 'moving')
+    else this.leaveOut(/; detail=(\w+)/.exec(cacheStatus)?.[1] ?? 'moving')
   }
 
-  /** Returns a line of progress: bar and share where the total is known, amount, rate and time left. */
-  progressLine (noun: string): string {
+  /** Counts what is not cached afterwards. */
+  leaveOut (reason: string, isFailure = false): void {
+    this.hasFailures ||= isFailure
+    this.#leftOut.set(reason, (this.#leftOut.get(reason) ?? 0) + 1)
+  }
+
+  /** Line of progress: bar and share where the total is known, amount, rate and time left. */
+  get progressLine (): string {
     const { share } = this
     const tookMs = performance.now() - this.#startedAtMs
     const parts = [
-      formatCount(this.#reads, noun),
+      formatCount(this.#reads, 'read'),
       `${groupDigits(Math.round(this.#reads * 1000 / tookMs))}/s`,
-      `${groupDigits(this.#hits)} already cached`,
-      `${groupDigits(this.#stored)} missed`,
-      formatBytes(this.#bytes),
       ...(share !== undefined && share > 0 ? [`${formatDuration(tookMs / share - tookMs)} left`] : []),
-      ...this.#troubles
+      ...this.#details
     ].join(', ')
     if (share === undefined) return parts
     const bar = '#'.repeat(Math.floor(share * barLength)).padEnd(barLength, '.')
     return `[${bar}] ${String(Math.floor(share * 100)).padStart(3)} %, ${parts}`
   }
 
-  /** Returns the sentences for the end of a run. */
-  summary (noun: string): string {
+  /** Sentences for the end of a run. */
+  get summary (): string {
     const took = formatDuration(performance.now() - this.#startedAtMs)
-    const hits = formatCount(this.#hits, 'was', 'were')
-    const stored = formatCount(this.#stored, 'is', 'are')
-    return [
-      `${formatCount(this.#reads, noun)} in ${took}, ${formatBytes(this.#bytes)}: ${hits} cached already, ` +
-      `${stored} cached now`,
-      ...this.#troubles
-    ].join('\n  ') + '\n'
+    return `${[`${formatCount(this.#reads, 'read')} in ${took}`, ...this.#details].join('\n  ')}\n`
   }
 
-  get #troubles (): string[] {
+  get #details (): string[] {
+    const { retries } = this.#client
+    const reasons = [...this.#leftOut].map(([reason, count]) => `${groupDigits(count)} ${reason}`)
     return [
-      ...(this.#notStored.size > 0 ? [`not cacheable: ${listOf(this.#notStored)}`] : []),
-      ...(this.hasFailures ? [`failed: ${listOf(this.#failed)}`] : []),
-      ...(this.#retries > 0 ? [`retried: ${groupDigits(this.#retries)}`] : [])
+      `${groupDigits(this.#hits)} cached already`,
+      `${groupDigits(this.#stored)} cached now`,
+      formatBytes(this.#bytes),
+      ...(reasons.length > 0 ? [`not cached: ${reasons.join(', ')}`] : []),
+      ...(retries > 0 ? [`retried: ${groupDigits(retries)}`] : [])
     ]
   }
-}
-
-function increment (counts: Map<string, number>, key: string): void {
-  counts.set(key, (counts.get(key) ?? 0) + 1)
-}
-
-function listOf (counts: ReadonlyMap<string, number>): string {
-  return [...counts].map(([key, count]) => `${groupDigits(count)} ${key}`).join(', ')
 }

@@ -243,17 +243,17 @@ t.test('an invalid command line ends with 2 and an error that names the wrong ar
     [['help', 'explode'], 'unknown command explode; see varve --help'],
     [['help', 'warm', 'check'], 'help takes one command; see varve --help'],
     [
-      ['warm', '--rate', '-1', '--from', '1', '--to', '2'],
+      ['warm', '--rate=-1', '--from', '1', '--to', '2'],
       '--rate expects a whole number from 1 to 1000000, got -1; see varve warm --help'
     ],
-    [['warm', '--from', '-5', '--to', '2'], '--from expects a ledger version, got -5; see varve warm --help'],
+    [['warm', '--from=-5', '--to', '2'], '--from expects a ledger version, got -5; see varve warm --help'],
     ...[
       ['listen', '8081', 'HOST:PORT'],
       ['listen', '127.0.0.1:65536', 'HOST:PORT'],
-      ['chain-id', '256', 'a whole number of at most 255'],
-      ['blocks', '1000001', 'a whole number of at most 1000000'],
+      ['chain-id', '256', 'a whole number from 0 to 255'],
+      ['blocks', '1000001', 'a whole number from 0 to 1000000'],
       ['family', 'x y', 'letters, digits and -'],
-      ...['many', '-1', '1.5', '', '0x1'].map(text => ['chain-id', text, 'a whole number of at most 255'])
+      ...['many', '-1', '1.5', '', '0x1'].map(text => ['chain-id', text, 'a whole number from 0 to 255'])
     ].map(([flag, text, expected]): [string[], string] => [
       ['sandbox', `--${flag}=${text}`],
       `--${flag} expects ${expected}, got ${text}; see varve sandbox --help`
