@@ -62,10 +62,9 @@ export function addReadRoutes (app: FastifyInstance, context: ListenerContext): 
       const match = matchEndpoint(request.originalUrl, request.method)
       if (match === undefined) return forwardedTarget(request.originalUrl, request.method, context.config.passThrough)
       const charge = access.chargeOf(request)
-      const { length } = bodyOf(request)
-      if (match.endpoint.takesBody !== undefined && length > largeBodyBytes) {
+      if (match.endpoint.takesBody !== undefined && bodyOf(request).length > largeBodyBytes) {
         await charge?.chargeNow()
-        await bodyParseQueue.waitForTurn(length, reply.raw)
+        await bodyParseQueue.waitForTurn(reply.raw)
       }
       const bytes = requestMemoryBudget.of(reply.raw, access.clientIdOf(request))
       const client: ReadClient = {
