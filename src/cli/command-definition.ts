@@ -17,8 +17,6 @@ export interface Flag {
 export interface Call {
   readonly flags: Readonly<Record<string, unknown>>
   readonly words: readonly string[]
-  /** Every command, for completions. */
-  readonly commands: readonly Command[]
 }
 
 /** One command: help, docs/cli.md, completions and the parser all read it. */
@@ -30,19 +28,14 @@ export interface Command {
   readonly summary: string
   readonly aside?: string
   readonly usage: readonly string[]
-  /** Completion of the words that are no flag; a command without it takes no such word. */
-  readonly words?: 'files' | 'any' | readonly string[]
+  /** True if the command takes words that are no flag. */
+  readonly takesWords?: true
   readonly flags: readonly Flag[]
   /** Paragraphs below the flags; Markdown without markup. */
   readonly notes?: readonly string[]
   readonly examples: readonly string[]
   /** Runs the command; imports its module, so that no command loads the modules of another. */
   readonly run: (call: Call, io: Io) => Promise<ExitCode>
-}
-
-/** Returns every word that can follow `varve`. */
-export function wordsAfterVarve (commands: readonly Command[]): string[] {
-  return [...commands.map(({ name }) => name), 'help', 'version']
 }
 
 /** Shells with a completion script. */

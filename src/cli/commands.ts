@@ -81,7 +81,7 @@ export const commands: readonly Command[] = [{
   operands: '[FILE]',
   summary: 'validates a configuration',
   usage: ['varve check [FILE] [flags]'],
-  words: 'files',
+  takesWords: true,
   flags: [
     { name: 'config', value: 'FILE', text: 'the same as FILE', variable: 'VARVE_CONFIG' },
     {
@@ -129,7 +129,7 @@ export const commands: readonly Command[] = [{
   summary: 'how varve would serve a request',
   aside: ', without contacting an upstream',
   usage: ['varve explain METHOD PATH [flags]'],
-  words: 'any',
+  takesWords: true,
   flags: [
     { name: 'data', value: 'JSON', text: 'the body of a POST' },
     { name: 'accept', value: 'TYPE', text: 'the client\'s Accept' },
@@ -169,7 +169,7 @@ export const commands: readonly Command[] = [{
   operands: 'METHOD URL',
   summary: 'removes a read from the cache of a running varve',
   usage: ['varve purge METHOD URL [flags]', 'varve purge --all [flags]'],
-  words: 'any',
+  takesWords: true,
   flags: [
     admin,
     { name: 'data', value: 'JSON', text: 'the body of a POST' },
@@ -214,7 +214,7 @@ export const commands: readonly Command[] = [{
   name: 'warm',
   summary: 'fills the cache through a running varve',
   usage: ['varve warm --from V --to V [flags]', 'varve warm FILE [flags]'],
-  words: 'files',
+  takesWords: true,
   flags: [
     { name: 'from', value: 'V', text: 'reads blocks, beginning with the one that contains this ledger version' },
     { name: 'to', value: 'V', text: 'ends with the block that contains this ledger version' },
@@ -243,15 +243,18 @@ export const commands: readonly Command[] = [{
   operands: shells.join('|'),
   summary: 'prints the completion script of a shell',
   usage: [`varve completion ${shells.join('|')}`],
-  words: shells,
+  takesWords: true,
   flags: [],
   notes: [
-    'bash: source <(varve completion bash), in ~/.bashrc. zsh: write the script to a file _varve in a folder of ' +
-    'fpath. fish: write it to ~/.config/fish/completions/varve.fish.'
+    'bash, zsh: source <(varve completion bash), or zsh, in ~/.bashrc or ~/.zshrc. fish: write the script to ' +
+    '~/.config/fish/completions/varve.fish.'
   ],
   examples: shells.map(shell => `varve completion ${shell}`),
-  run: async (call, io) => (await import('./completion.js')).completion(call, io)
+  run: async ({ words }, io) => (await import('./completion.js')).completion(words, io)
 }]
+
+/** Every word that can follow `varve`. */
+export const wordsAfterVarve = [...commands.map(({ name }) => name), 'help', 'version']
 
 /** Returns the command of a name. */
 export function findCommand (name: string): Command | undefined {

@@ -4,8 +4,8 @@ import { suggestionFor } from '../config/nearest-name.js'
 import { isNameLike } from '../config/secrets.js'
 import { type ExitCode, exitCodes, type Io, UsageError } from '../app/io.js'
 import { versionOfProgram } from '../app/version.js'
-import { type Call, type Command, wordsAfterVarve } from './command-definition.js'
-import { findCommand, commands } from './commands.js'
+import { type Call, type Command } from './command-definition.js'
+import { findCommand, commands, wordsAfterVarve } from './commands.js'
 import { helpOf, helpOfVarve } from './help.js'
 
 /** Parses a command line, runs its command and returns the exit code. */
@@ -33,6 +33,9 @@ async function run (name: string, args: readonly string[], io: Io): Promise<Exit
     // Internal command: the primary process starts its workers with it.
     case 'worker':
       return await (await import('../app/worker.js')).runWorker(io)
+    // Internal command: shells complete with it.
+    case 'complete':
+      return (await import('./completion.js')).complete(io)
     case 'help':
       io.out(helpFor(args))
       return exitCodes.ok
@@ -40,7 +43,7 @@ async function run (name: string, args: readonly string[], io: Io): Promise<Exit
       io.out(`varve ${versionOfProgram()}\n`)
       return exitCodes.ok
   }
-  const command = requireCommand(name, wordsAfterVarve(commands))
+  const command = requireCommand(name, wordsAfterVarve)
   const call = parse(args, command)
   if (call.flags['help'] !== true) return await command.run(call, io)
   io.out(helpOf(command))
@@ -60,7 +63,7 @@ function requireCommand (name: string, words: readonly string[]): Command {
   throw new UsageError(`unknown command${isNameLike(name) ? ` ${name}${suggestionFor(name, words)}` : ''}`)
 }
 
-function parse (args: readonly string[], { flags, words }: Command): Call {
+function parse (args: readonly string[], { flags, takesWords }: Command): Call {
   const options: NonNullable<ParseArgsConfig['options']> = {
     ...Object.fromEntries(flags.map(({ name, value, isRepeatable = false }) => [
       name,
@@ -73,9 +76,9 @@ function parse (args: readonly string[], { flags, words }: Command): Call {
       args: [...args],
       options,
       strict: true,
-      allowPositionals: words !== undefined
+      allowPositionals: takesWords === true
     })
-    return { flags: values, words: positionals, commands }
+    return { flags: values, words: positionals }
   } catch (error) {
     throw new UsageError(sentenceOf((error as Error).message, Object.keys(options)))
   }
