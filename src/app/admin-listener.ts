@@ -23,7 +23,7 @@ export interface AdminProcess {
 }
 
 /** Processes that serve reads, as an operator sees and changes them. */
-export interface AdminTarget extends Pick<AdminOptions, 'readiness' | 'status' | 'setCordoned'> {
+export interface AdminTarget extends Pick<AdminOptions, 'status' | 'setCordoned'> {
   metricsText(): Promise<string>
   readonly purge: PurgeRouteOptions['purge']
 }

@@ -1,11 +1,11 @@
 import { type Logger } from 'pino'
-import { type Readiness } from '../http/status.js'
+import { type OverallStatus } from '../http/status.js'
 import { type Level } from '../http/status-conditions.js'
 
 const everyMs = 2000
 
 /** Logs each level that lasts, with its conditions, until the timer is cleared: page, /readyz and log say the same. */
-export function logLevels (log: Pick<Logger, 'info' | 'warn'>, readiness: () => Readiness): NodeJS.Timeout {
+export function logLevels (log: Pick<Logger, 'info' | 'warn'>, readiness: () => OverallStatus): NodeJS.Timeout {
   let logged: Level = 'green'
   let last: Level = 'green'
   return setInterval(() => {

@@ -11,7 +11,7 @@ import { SummedMetrics, type MetricFamilies } from '../metrics/summed-metrics.js
 import { unavailableError } from '../api/error-response.js'
 import { readPurge } from '../api/purge-request.js'
 import { type PurgeResult } from '../http/admin-app.js'
-import { mergeReadiness, type WorkerStatus, mergeStatuses } from '../http/status.js'
+import { type WorkerStatus, mergeStatuses } from '../http/status.js'
 import { noCarrier } from '../peers/peers.js'
 import { WorkerPool, type Program } from '../peers/worker-pool.js'
 import { type SentMessage, type ShutdownDeadlines } from '../peers/messages.js'
@@ -99,12 +99,15 @@ class PrimaryProcess {
         this.#slots?.release(worker).catch(() => {})
       }
     })
-    const statusOf = async (merge: typeof mergeReadiness | typeof mergeStatuses): Promise<object> =>
-      merge(await this.#fetchStatuses(), this.#current.value.workers, this.#isStopping, this.#recent.snapshot)
     this.#admin = buildAdmin({ log, metrics, current: this.#current, now }, {
       metricsText: async () => await this.#renderMetrics(),
-      readiness: async () => await statusOf(mergeReadiness) as ReturnType<typeof mergeReadiness>,
-      status: async () => await statusOf(mergeStatuses),
+      status: async () =>
+        mergeStatuses(
+          await this.#fetchStatuses(),
+          this.#current.value.workers,
+          this.#isStopping,
+          this.#recent.snapshot
+        ),
       setCordoned: async (upstream, isCordoned) => await this.#setCordoned(upstream, isCordoned),
       purge: async body => await this.#purge(body)
     })

@@ -12,13 +12,13 @@ import { ResponseBuilder } from '../proxy/response-builder.js'
 import { ClientPolicies } from '../http/client-policies.js'
 import { ConnectionLimiter } from '../http/connection-limiter.js'
 import { Cors } from '../http/cors.js'
-import { DrainFlag } from '../http/listener.js'
+import { type DrainFlag } from '../http/listener.js'
 import { loadTickMs, LoadShedder } from '../http/load-shedder.js'
 import { RequestIds } from '../http/http-exchange.js'
 import { reloadPublicApp, publicApp } from '../http/public-app.js'
 import { type ListenerContext } from '../http/send-response.js'
 import { levels, type StatusSources } from '../http/status-conditions.js'
-import { readinessOf } from '../http/status.js'
+import { statusOf } from '../http/status.js'
 import { withTimeout } from '../with-timeout.js'
 import { type PeerMessage, type ShutdownDeadlines } from '../peers/messages.js'
 import { logLevels } from './level-log.js'
@@ -89,7 +89,7 @@ export async function buildProxyServer (
   const { tracker, invalidator, inFlight } = proxy
   const tiers = [proxy.memory, ...proxy.lowerTiers]
   const tracing = await openTracing(config, { log, metrics, now: proxy.now })
-  const drain = new DrainFlag()
+  const drain: DrainFlag = { isDraining: false }
   const clients = new ConnectionLimiter({
     connections: maxConnectionsFor(config),
     inFlight
@@ -173,8 +173,8 @@ export async function buildProxyServer (
       ].map(text => masker.mask(text)),
     degradedCertificate: () => certificate?.warnings ?? []
   }
-  metrics.registerListenerGauges(clients, () => levels.indexOf(readinessOf(statusSources).level))
-  timers.push(logLevels(log, () => readinessOf(statusSources)))
+  metrics.registerListenerGauges(clients, () => levels.indexOf(statusOf(statusSources).level))
+  timers.push(logLevels(log, () => statusOf(statusSources)))
   return {
     statusSources,
     current,

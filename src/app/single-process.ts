@@ -2,7 +2,7 @@ import { type Logger } from 'pino'
 import { type Config, type NamedUpstream } from '../config/schema.js'
 import { keysNeedingRestart } from '../config/restart-keys.js'
 import { type Metrics } from '../metrics/metrics.js'
-import { readinessOf, statusOf } from '../http/status.js'
+import { statusOf } from '../http/status.js'
 import { buildAdmin } from './admin-listener.js'
 import { hostOfOne } from './host.js'
 import { listenOn } from './listen.js'
@@ -31,7 +31,6 @@ export async function startSingleProcess (
   const server = await buildProxyServer(config, sandbox, log, metrics, hostOfOne(now))
   const admin = buildAdmin({ log, metrics, current: server.current, now }, {
     metricsText: async () => await metrics.text(),
-    readiness: async () => readinessOf(server.statusSources),
     status: async () => statusOf(server.statusSources),
     setCordoned: async (upstream, isCordoned) => server.setCordoned(upstream, isCordoned),
     purge: async body => await server.purger.purge(body)

@@ -19,7 +19,7 @@ export async function stopGracefully (
   steps: ShutdownSteps,
   { drainMs = 1000, graceMs = 6000, flushMs = 1000 }: ShutdownDeadlines = {}
 ): Promise<void> {
-  drain.start()
+  drain.isDraining = true
   await new Promise(resolve => {
     setTimeout(resolve, drainMs)
   })

@@ -38,6 +38,11 @@ export interface Command {
   readonly run: (call: Call, io: Io) => Promise<ExitCode>
 }
 
+/** Returns every word that can follow `varve`. */
+export function wordsAfterVarve (commands: readonly Command[]): string[] {
+  return [...commands.map(({ name }) => name), 'help', 'version']
+}
+
 /** Shells with a completion script. */
 export const shells = ['bash', 'zsh', 'fish'] as const
 

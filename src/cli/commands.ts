@@ -253,9 +253,6 @@ export const commands: readonly Command[] = [{
   run: async ({ words }, io) => (await import('./completion.js')).completion(words, io)
 }]
 
-/** Every word that can follow `varve`. */
-export const wordsAfterVarve = [...commands.map(({ name }) => name), 'help', 'version']
-
 /** Returns the command of a name. */
 export function findCommand (name: string): Command | undefined {
   return commands.find(command => command.name === name)

@@ -1,6 +1,5 @@
 import { type ExitCode, exitCodes, type Io, UsageError } from '../app/io.js'
-import { commands, wordsAfterVarve } from './commands.js'
-import { type Shell, shells } from './command-definition.js'
+import { type Command, type Shell, shells, wordsAfterVarve } from './command-definition.js'
 
 // Each shell runs `varve complete` at a Tab, and offers files where that prints no word.
 const register = 'complete -o default -C \'varve complete\' varve'
@@ -22,21 +21,28 @@ export function completion ([shell, ...others]: readonly string[], io: Io): Exit
 }
 
 /** Prints the words that can end the command line of the shell, which says how far the cursor is. */
-export function complete ({ environment, out }: Io): ExitCode {
+export function complete (commands: readonly Command[], { environment, out }: Io): ExitCode {
   const { COMP_LINE: line = '', COMP_POINT: end } = environment
-  for (const word of completionsOf(line.slice(0, end === undefined ? undefined : Number(end)))) out(`${word}\n`)
+  for (const word of completionsOf(commands, line.slice(0, end === undefined ? undefined : Number(end)))) {
+    out(`${word}\n`)
+  }
   return exitCodes.ok
 }
 
-function completionsOf (line: string): string[] {
+function completionsOf (commands: readonly Command[], line: string): string[] {
   const before = line.trimStart().split(/\s+/).slice(1)
   const word = before.pop() ?? ''
   const [first = ''] = before
-  return offersFor(first, before.at(-1) ?? '', word).filter(offer => offer.startsWith(word))
+  return offersFor(commands, first, before.at(-1) ?? '', word).filter(offer => offer.startsWith(word))
 }
 
-function offersFor (first: string, last: string, word: string): readonly string[] {
-  if (first === '' && !word.startsWith('-')) return wordsAfterVarve
+function offersFor (
+  commands: readonly Command[],
+  first: string,
+  last: string,
+  word: string
+): readonly string[] {
+  if (first === '' && !word.startsWith('-')) return wordsAfterVarve(commands)
   if (first === 'help') return commands.map(({ name }) => name)
   const command = commands.find(({ name }) => name === (first === '' || first.startsWith('-') ? 'serve' : first))
   const flag = command?.flags.find(({ name, value }) => value !== undefined && last === `--${name}`)

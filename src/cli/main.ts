@@ -4,8 +4,8 @@ import { suggestionFor } from '../config/nearest-name.js'
 import { isNameLike } from '../config/secrets.js'
 import { type ExitCode, exitCodes, type Io, UsageError } from '../app/io.js'
 import { versionOfProgram } from '../app/version.js'
-import { type Call, type Command } from './command-definition.js'
-import { findCommand, commands, wordsAfterVarve } from './commands.js'
+import { type Call, type Command, wordsAfterVarve } from './command-definition.js'
+import { findCommand, commands } from './commands.js'
 import { helpOf, helpOfVarve } from './help.js'
 
 /** Parses a command line, runs its command and returns the exit code. */
@@ -35,7 +35,7 @@ async function run (name: string, args: readonly string[], io: Io): Promise<Exit
       return await (await import('../app/worker.js')).runWorker(io)
     // Internal command: shells complete with it.
     case 'complete':
-      return (await import('./completion.js')).complete(io)
+      return (await import('./completion.js')).complete(commands, io)
     case 'help':
       io.out(helpFor(args))
       return exitCodes.ok
@@ -43,7 +43,7 @@ async function run (name: string, args: readonly string[], io: Io): Promise<Exit
       io.out(`varve ${versionOfProgram()}\n`)
       return exitCodes.ok
   }
-  const command = requireCommand(name, wordsAfterVarve)
+  const command = requireCommand(name, wordsAfterVarve(commands))
   const call = parse(args, command)
   if (call.flags['help'] !== true) return await command.run(call, io)
   io.out(helpOf(command))

@@ -13,7 +13,7 @@ import { InFlightBytes } from '../upstreams/in-flight-bytes.js'
 import { clientAddressOf } from './client-address.js'
 import { ConnectionLimiter } from './connection-limiter.js'
 import { respondToClientError, type UnroutedErrorOptions, toErrorResponse } from './client-errors.js'
-import { type Readiness } from './status.js'
+import { type OverallStatus } from './status.js'
 import { headerTimeouts, serverTimeouts, withoutSchemas } from './listener.js'
 
 const types: Readonly<Record<string, string>> = {
@@ -65,8 +65,10 @@ export interface PurgeRouteOptions {
 /** Sources and actions of the admin listener. */
 export interface AdminOptions {
   readonly metrics: { readonly contentType: string, text(): Promise<string> }
-  readiness(): Promise<Readiness>
-  status(): Promise<object>
+  /** Returns the body of /status.json, which /readyz takes its part of. */
+  status(): Promise<
+    Omit<OverallStatus, 'conditions'> & { readonly position?: { readonly headAgeMs: number } | undefined }
+  >
   /** Returns the effective settings, secrets masked. */
   config(): object
   readonly purgeRoute: PurgeRouteOptions
@@ -95,7 +97,7 @@ export const adminFullMessage = 'admin listener full: all connections are busy, 
 
 /** Builds the admin listener: separate from the public one, so that a firewall can keep clients away. */
 export function adminApp (options: AdminOptions): FastifyInstance {
-  const { metrics, readiness, status, config, purgeRoute, setCordoned, onUnexpectedError } = options
+  const { metrics, status, config, purgeRoute, setCordoned, onUnexpectedError } = options
   // Without a configured token every call is 403.
   const withToken = { onRequest: async (request: FastifyRequest) => requireToken(request, purgeRoute) }
   const app = fastify({
@@ -115,8 +117,8 @@ export function adminApp (options: AdminOptions): FastifyInstance {
   })
   app.get('/healthz', async () => ({ status: 'alive' }))
   app.get('/readyz', async (_request, reply) => {
-    const current = await readiness()
-    return await reply.code(current.ready ? 200 : 503).send(current)
+    const { ready, level, degraded, position } = await status()
+    return await reply.code(ready ? 200 : 503).send({ ready, level, degraded, headAgeMs: position?.headAgeMs })
   })
   app.get(
     '/status.json',

@@ -16,35 +16,12 @@ import {
   type StatusSources
 } from './status-conditions.js'
 
-/** Body of /readyz. */
-export interface Readiness {
+/** Level of a varve, with its faults in words; ready as long as hits can be served (law 6: the cache can only help). */
+export interface OverallStatus {
   readonly ready: boolean
   readonly level: Level
-  /** Faults, in words. */
   readonly degraded: readonly string[]
-  /** Milliseconds since the served head last moved; absent before the first. */
-  readonly headAgeMs?: number | undefined
-}
-
-/** Readiness with the level of each of its words. */
-interface OverallStatus extends Omit<Readiness, 'headAgeMs'> {
   readonly conditions: readonly StatusCondition[]
-}
-
-/**
- * Body of /readyz for this process alone; ready as long as hits can be served, at any level (law 6: the cache can only
- * help).
- */
-export function readinessOf (sources: StatusSources): Readiness {
-  return readinessIn(statusOf(sources))
-}
-
-function readinessIn (
-  { ready, level, degraded, position }: OverallStatus & {
-    readonly position?: { readonly headAgeMs: number } | undefined
-  }
-): Readiness {
-  return { ready, level, degraded, headAgeMs: position?.headAgeMs }
 }
 
 /** Derives level and words from conditions. */
@@ -149,11 +126,6 @@ function roundedMs (ms: number | undefined): number | undefined {
 
 /** Status that a worker reports to the primary. */
 export type WorkerStatus = ProcessStatus & { readonly pid: number }
-
-/** Body of /readyz for all workers. */
-export function mergeReadiness (...merged: Parameters<typeof mergeStatuses>): Readiness {
-  return readinessIn(mergeStatuses(...merged))
-}
 
 /** Returns the worker furthest ahead; of those at one head, the oldest has seen best when the head last moved. */
 function furthestOf (statuses: readonly WorkerStatus[]): WorkerStatus | undefined {

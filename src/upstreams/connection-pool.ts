@@ -1,4 +1,3 @@
-import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { createSecureContext, rootCertificates, type SecureContext } from 'node:tls'
 import { buildConnector, type Dispatcher, EnvHttpProxyAgent, errors, Pool } from 'undici'
@@ -158,7 +157,6 @@ export class ConnectionPool {
   }
 }
 
-// Reads the file at start, so that a mistake surfaces before the first request.
 // `ca` alone would replace the default CAs; a shared context parses all of them once instead of per connection.
 function tlsOptionsOf ({
   caFile,
@@ -169,22 +167,12 @@ function tlsOptionsOf ({
   if (caFile === null && certFile === null) return {}
   return {
     secureContext: createSecureContext({
-      ca: caFile === null ? [...caCertificates] : [...caCertificates, readCertificates('caFile', caFile)],
+      ca: caFile === null ? [...caCertificates] : [...caCertificates, readFileSync(caFile, 'utf8')],
       ...certFile !== null && keyFile !== null && {
-        cert: readCertificates('certFile', certFile),
+        cert: readFileSync(certFile),
         key: readFileSync(keyFile)
       }
     })
-  }
-}
-
-function readCertificates (key: string, file: string): string {
-  try {
-    const text = readFileSync(file, 'utf8')
-    // Throws where the first certificate is invalid.
-    return new X509Certificate(text) && text
-  } catch (error) {
-    throw new Error(`${key} ${file} holds no certificate: ${(error as Error).message}; expected a PEM file`)
   }
 }
 

@@ -1,8 +1,8 @@
 import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { commands, wordsAfterVarve } from '../../src/cli/commands.js'
-import { shells } from '../../src/cli/command-definition.js'
+import { commands } from '../../src/cli/commands.js'
+import { shells, wordsAfterVarve } from '../../src/cli/command-definition.js'
 import { runCommand } from './command.js'
 
 /** Completes a command line as the Tab key does; its last word is the unfinished one. */
@@ -14,7 +14,7 @@ async function complete (t: Test, line: string, end?: number): Promise<string[]>
 }
 
 t.test('a shell completes commands, flags and the values of a flag', async t => {
-  t.same(await complete(t, 'varve '), wordsAfterVarve)
+  t.same(await complete(t, 'varve '), wordsAfterVarve(commands))
   t.same(await complete(t, 'varve st'), ['status'])
   t.same(await complete(t, 'varve status --x', 'varve st'.length), ['status'], 'up to the cursor')
   t.same(await complete(t, 'varve help pu'), ['purge'])
@@ -23,7 +23,7 @@ t.test('a shell completes commands, flags and the values of a flag', async t => 
   t.same(await complete(t, 'varve serve --log-level w'), ['warn'])
   t.same(await complete(t, 'varve completion '), shells)
   for (const line of ['varve serve --listen ', 'varve sandbox ', 'varve warm ', 'varve nothing ', '']) {
-    t.same(await complete(t, line), line === '' ? wordsAfterVarve : [], `${line}: files, if anything`)
+    t.same(await complete(t, line), line === '' ? wordsAfterVarve(commands) : [], `${line}: files, if anything`)
   }
   for (const { name, flags } of commands) {
     t.same(await complete(t, `varve ${name} --`), [...flags.map(flag => `--${flag.name}`), '--help'], name)

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { Metrics } from '../../src/metrics/metrics.js'
 import { MergedRecentCounts } from '../../src/metrics/recent-counts.js'
-import { mergeReadiness, type WorkerStatus, mergeStatuses } from '../../src/http/status.js'
+import { type WorkerStatus, mergeStatuses } from '../../src/http/status.js'
 import { healthyStatus, upstreamStatus } from '../support/status-fixtures.js'
 
 const recent = new MergedRecentCounts(() => 1_750_000_000_000, () => new Metrics().countsWithFaults).snapshot
@@ -29,35 +29,39 @@ const worker = (
   }) as unknown as WorkerStatus
 
 t.test('varve is ready if one worker is; each degradation and missing workers are reported once', async t => {
-  t.same(mergeReadiness([worker(1, 9), worker(2, 8)], 2, false, recent), {
+  t.match(mergeStatuses([worker(1, 9), worker(2, 8)], 2, false, recent), {
     ready: true,
     level: 'green',
-    degraded: [],
-    headAgeMs: 701
+    degraded: { length: 0 },
+    position: { headAgeMs: 701 }
   })
-  t.match(mergeReadiness([worker(1, 9), worker(2, 9)], 2, false, recent), { headAgeMs: 702 }, 'that of the oldest')
+  t.match(
+    mergeStatuses([worker(1, 9), worker(2, 9)], 2, false, recent),
+    { position: { headAgeMs: 702 } },
+    'that of the oldest'
+  )
   const starting = worker(2, undefined, ['n is slow', 'Redis is down'])
-  t.same(mergeReadiness([worker(1, 9, ['n is slow']), starting], 3, false, recent), {
+  t.match(mergeStatuses([worker(1, 9, ['n is slow']), starting], 3, false, recent), {
     ready: true,
     level: 'amber',
     degraded: ['1 of 3 workers is ready', 'n is slow', 'Redis is down'],
-    headAgeMs: 701
+    position: { headAgeMs: 701 }
   })
   const lagging = [worker(1, 9, ['n-1 lags by 69 s of ledger time']), worker(2, 9, ['n-1 lags by 70 s of ledger time'])]
-  t.match(mergeReadiness(lagging, 2, false, recent).degraded, ['n-1 lags by 70 s of ledger time'], 'of two moments')
-  t.equal(mergeReadiness(lagging, 2, false, recent).degraded.length, 1)
-  t.match(mergeReadiness([worker(1, undefined)], 1, false, recent), { ready: false })
-  t.same(mergeReadiness([], 2, false, recent), {
+  t.match(mergeStatuses(lagging, 2, false, recent).degraded, ['n-1 lags by 70 s of ledger time'], 'of two moments')
+  t.equal(mergeStatuses(lagging, 2, false, recent).degraded.length, 1)
+  t.match(mergeStatuses([worker(1, undefined)], 1, false, recent), { ready: false })
+  t.match(mergeStatuses([], 2, false, recent), {
     ready: false,
     level: 'red',
     degraded: ['0 of 2 workers are ready'],
-    headAgeMs: undefined
+    position: undefined
   })
-  t.same(mergeReadiness([worker(1, 9)], 1, true, recent), {
+  t.match(mergeStatuses([worker(1, 9)], 1, true, recent), {
     ready: false,
     level: 'amber',
     degraded: ['draining: open requests are finished, then varve ends'],
-    headAgeMs: 701
+    position: { headAgeMs: 701 }
   })
 })
 
@@ -66,11 +70,11 @@ t.test('errors that clients get from any worker are part of the merged level', a
     ...recent,
     outcomes: { ...recent.outcomes, hit_memory: [98], unavailable: [2] }
   }
-  t.same(mergeReadiness([worker(1, 9), worker(2, 8)], 2, false, failing), {
+  t.match(mergeStatuses([worker(1, 9), worker(2, 8)], 2, false, failing), {
     ready: true,
     level: 'red',
     degraded: ['clients get errors from varve: 2 % of requests fail'],
-    headAgeMs: 701
+    position: { headAgeMs: 701 }
   })
   t.match(mergeStatuses([worker(1, 9), worker(2, 8)], 2, false, failing), {
     level: 'red',

@@ -120,7 +120,6 @@ t.test('an admin request that fails receives 500, and the log has the reason', a
   const metrics = new Metrics()
   const app = adminApp({
     metrics,
-    readiness: boom,
     status: boom,
     config: boom,
     purgeRoute: { token: () => null, purge: boom },

@@ -31,7 +31,6 @@ import { ResponseBuilder } from '../../src/proxy/response-builder.js'
 import { ClientPolicies } from '../../src/http/client-policies.js'
 import { ConnectionLimiter } from '../../src/http/connection-limiter.js'
 import { Cors } from '../../src/http/cors.js'
-import { DrainFlag } from '../../src/http/listener.js'
 import { RequestIds } from '../../src/http/http-exchange.js'
 import { type ListenerContext } from '../../src/http/send-response.js'
 import { type Sandbox, type SandboxOptions, startSandbox } from '#sandbox'
@@ -223,7 +222,7 @@ export function listenerContextOf (proxy: ProxyContext, change: Partial<Listener
     log: pino({ level: 'silent' }),
     requestIds: new RequestIds(),
     isSandbox: false,
-    drain: new DrainFlag(),
+    drain: { isDraining: false },
     cors: new Cors('*'),
     clients: new ConnectionLimiter({ connections: Infinity, inFlight: proxy.inFlight }, {
       cut: () => {},

@@ -18,8 +18,7 @@ type AdminParts = Parameters<typeof adminApp>[0]
 export function adminAppWith (t: Test, change: Partial<AdminParts> = {}): ReturnType<typeof adminApp> {
   const app = adminApp({
     metrics: { contentType: 'text/plain', text: async () => '' },
-    readiness: async () => ({ ready: true, level: 'green', degraded: [] }),
-    status: async () => ({}),
+    status: async () => ({ ready: true, level: 'green', degraded: [] }),
     config: () => ({}),
     onUnexpectedError: () => {},
     purgeRoute: { token: () => null, purge: async () => ({ everywhere: true }) },
@@ -34,9 +33,9 @@ export function adminAppWith (t: Test, change: Partial<AdminParts> = {}): Return
 
 /** Starts the admin listener with a scripted status; `setting.status` may change, or be an error. */
 export async function serveStatus (t: Test, setting: { status: object | Error }): Promise<{ url: string }> {
-  const status = async (): Promise<object> => {
+  const status = async (): Promise<ProcessStatus> => {
     if (setting.status instanceof Error) throw setting.status
-    return setting.status
+    return setting.status as ProcessStatus
   }
   return { url: await adminAppWith(t, { status }).listen({ port: 0, host: '127.0.0.1' }) }
 }
