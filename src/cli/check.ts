@@ -2,7 +2,7 @@ import { stringify } from 'yaml'
 import { ConfigError } from '../config/config-error.js'
 import { type LoadedConfig, loadConfig } from '../config/load.js'
 import { maskSecrets, SecretMasker } from '../config/secrets.js'
-import { type ConfigWarning, warningsOf } from '../config/start-checks.js'
+import { warningsOf } from '../config/start-checks.js'
 import { type ExitCode, exitCodes, type Io } from '../app/io.js'
 import { inColumns } from './format.js'
 import { type OnlineFinding } from '../app/online-check.js'
@@ -39,7 +39,10 @@ function load (
     return loadConfig(io.environment, { config: file }, { isForServe: true, allowsMissingSecrets })
   } catch (error) {
     if (json !== true || !(error instanceof ConfigError)) throw error
-    return { file: error.file, mistakes: error.mistakes.map(flatMistake) }
+    return {
+      file: error.file,
+      mistakes: error.mistakes.map(({ path, place, ...rest }) => ({ key: path || undefined, ...rest, ...place }))
+    }
   }
 }
 
@@ -50,7 +53,8 @@ function print (
   io: Io
 ): ExitCode {
   const shown = maskSecrets(config, missingSecrets)
-  const warnings = [...warningsOf(config), ...missingSecrets.map(missingSecretWarning)]
+  const message = 'the secret is missing, which --allow-missing-secrets accepts'
+  const warnings = [...warningsOf(config), ...missingSecrets.map(key => ({ key, message }))]
   if (json === true) printJson(io, { valid: true, config: shown, warnings, online: findings })
   else {
     io.out(stringify(shown))
@@ -62,14 +66,6 @@ function print (
 
 function printJson (io: Io, value: object): void {
   io.out(`${JSON.stringify(value, null, 2)}\n`)
-}
-
-function flatMistake ({ path, message, place, example, nearest }: ConfigError['mistakes'][number]): object {
-  return { key: path === '' ? undefined : path, message, ...place, example, nearest }
-}
-
-function missingSecretWarning (key: string): ConfigWarning {
-  return { key, message: 'the secret is missing, which --allow-missing-secrets accepts' }
 }
 
 async function findingsOf ({ config }: LoadedConfig): Promise<readonly OnlineFinding[]> {

@@ -65,6 +65,7 @@ function explanationOf (request: ExplainInput, config: Config): Explanation {
 }
 
 function explainRead (read: Read, config: Config): Explanation {
+  const { dependsOn } = read.endpoint
   return {
     endpoint: read.endpoint.name,
     upstream: `${read.endpoint.method} ${targetOf(read)}`,
@@ -73,14 +74,9 @@ function explainRead (read: Read, config: Config): Explanation {
     ...explainKey(read, config),
     class: classOf(read),
     why: reasonFor(read, config),
-    ...explainDependencies(read)
+    // Keys that a change must touch to end the interval of a followed response.
+    ...(dependsOn !== undefined && { 'depends on': dependsOn(read).map(({ name }) => name) })
   }
-}
-
-/** Lists what a change must touch to end the interval of a followed response. */
-function explainDependencies (read: Read): Explanation {
-  const { dependsOn } = read.endpoint
-  return dependsOn === undefined ? {} : { 'depends on': dependsOn(read).map(({ name }) => name) }
 }
 
 function explainPassThrough (target: string, { method, accept, data }: ExplainInput): Explanation {
