@@ -40,6 +40,7 @@ export class TailLoop implements TailDemandSink {
   readonly #options: TailLoopOptions
   readonly #cadenceMs: number
   readonly #bucket = new TokenBucket()
+  readonly #rate: TokenRate
   #isRunning = false
   #isClosed = false
   // Rises with every reset, so that a reading begun before it is dropped.
@@ -60,6 +61,7 @@ export class TailLoop implements TailDemandSink {
   constructor (options: TailLoopOptions) {
     this.#options = options
     this.#cadenceMs = options.maxAgeMs === 0 ? defaultCadenceMs : options.maxAgeMs
+    this.#rate = { interval: this.#cadenceMs / readingShare, burst: maxTokens }
   }
 
   recordRead (): void {
@@ -74,11 +76,7 @@ export class TailLoop implements TailDemandSink {
   }
 
   wake (): void {
-    const { now } = this.#options
-    const waitMs = this.#tokenWaitMs(now())
-    if (this.#resume === undefined || waitMs === 0) return this.#resume?.()
-    clearTimeout(this.#timer)
-    this.#timer = setTimeout(this.#resume, waitMs).unref()
+    this.#resume?.()
   }
 
   /** Forgets the chain: a reading that has begun is dropped, and the tail begins at a new head. */
@@ -100,7 +98,7 @@ export class TailLoop implements TailDemandSink {
     follower.setState('starting', undefined)
     while (!this.#isClosed && follower.state !== 'stopped') {
       const startedAtMs = now()
-      // Waits again where a timer fired a moment early, or the reading would be beyond the budget.
+      // Waits again where a timer fired a moment early or a read woke the loop: the budget holds.
       const budgetWaitMs = this.#bucket.take(startedAtMs, this.#rate)
       if (budgetWaitMs > 0) {
         await this.#pause(budgetWaitMs)
@@ -201,17 +199,6 @@ export class TailLoop implements TailDemandSink {
     const differenceMs = durationMs - this.#durationMs
     this.#deviationMs += (Math.abs(differenceMs) - this.#deviationMs) / 4
     this.#durationMs += differenceMs / 8
-  }
-
-  get #rate (): TokenRate {
-    return { interval: this.#cadenceMs / readingShare, burst: maxTokens }
-  }
-
-  /** Returns the time until a reading is within the budget, without taking a token. */
-  #tokenWaitMs (nowMs: number): number {
-    const waitMs = this.#bucket.take(nowMs, this.#rate)
-    if (waitMs === 0) this.#bucket.refund(this.#rate)
-    return waitMs
   }
 
   async #pause (ms: number): Promise<void> {
