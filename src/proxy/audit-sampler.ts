@@ -39,7 +39,6 @@ export class AuditSampler {
   readonly onDifference: (difference: AuditDifference) => void
   /** Fetches the position and release of an upstream. */
   readonly refreshUpstreamStatus: (upstream: string) => Promise<void>
-  readonly #samplers = { history: new ShareSampler(), followed: new ShareSampler() }
   #inFlight = 0
 
   constructor (
@@ -50,9 +49,9 @@ export class AuditSampler {
     this.refreshUpstreamStatus = refreshUpstreamStatus
   }
 
-  /** Returns true if a hit should be audited, of history or at the followed head. */
-  shouldAudit (share: number, kind: 'history' | 'followed' = 'history'): boolean {
-    return this.#samplers[kind].isDue(share)
+  /** Draws if a hit is audited, so that no pattern of clients escapes. */
+  shouldAudit (share: number): boolean {
+    return Math.random() < share
   }
 
   /** Runs an audit, or returns 'unavailable' at the concurrency limit. */
@@ -64,28 +63,5 @@ export class AuditSampler {
     } finally {
       this.#inFlight--
     }
-  }
-}
-
-/**
- * Samples at random gaps of 50 % to 150 % of the mean. Upstream load stays even, and no periodic client pattern escapes
- * audits.
- */
-class ShareSampler {
-  #share = 0
-  #left = Infinity
-
-  isDue (share: number): boolean {
-    if (share !== this.#share) {
-      this.#share = share
-      this.#left = this.#nextGap
-    }
-    if (--this.#left > 0) return false
-    this.#left = this.#nextGap
-    return true
-  }
-
-  get #nextGap (): number {
-    return Math.round((0.5 + Math.random()) / this.#share)
   }
 }

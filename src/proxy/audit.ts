@@ -31,9 +31,7 @@ export function auditRepeatedHit (context: ProxyContext, pinned: PinnedRead, isF
 }
 
 function isDue ({ auditSampler, settings }: ProxyContext, isFollowed: boolean): boolean {
-  return isFollowed
-    ? auditSampler.shouldAudit(settings.followedAuditShare, 'followed')
-    : auditSampler.shouldAudit(settings.auditShare)
+  return auditSampler.shouldAudit(isFollowed ? settings.followedAuditShare : settings.auditShare)
 }
 
 /**
