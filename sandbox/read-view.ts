@@ -43,7 +43,7 @@ export function readView (context: RequestContext): SandboxResponse {
     types: request.types,
     values: argumentsOf(calledView, request, path)
   }
-  const returned = runView(path, call)
+  const returned = implementations[path]?.(call) ?? [...call.values]
   if (typeof returned === 'string') throw new Problem('ledger', 'invalid_input', returned, 400, 4016)
   const response = successResponse(context, format, bodyOf(format, returned))
   return {
@@ -195,13 +195,7 @@ interface ViewCall {
   readonly values: readonly EncodedValue[]
 }
 
-/** Calls a view function by its full name; a text is the abort message. */
-function runView (path: string, call: ViewCall): EncodedValue[] | string {
-  const run = implementations[path]
-  return run === undefined ? [...call.values] : run(call)
-}
-
-// Any other view function returns its arguments.
+// Each returns its values, or the message of an abort; any other view function returns its arguments.
 const implementations: Readonly<Record<string, (call: ViewCall) => EncodedValue[] | string>> = {
   '0x1::block::get_current_block_height': call => [u64Value(heightOf(call))],
   '0x1::coin::balance': call => [u64Value(balanceOf(call))],

@@ -74,7 +74,8 @@ const serverOptions = { maxHeaderSize: 262_144, keepAliveTimeout: 0, requestTime
 
 function serverOf (node: SandboxNode): Server {
   const server = createServer(serverOptions, (request, response) => {
-    const served = isControlTarget(String(request.url))
+    // No full node has paths of its own control.
+    const served = /^\/sandbox(?:[/?]|$)/.test(String(request.url))
       ? serveControl(node, request, response)
       : serveRequest(node, request, response)
     // Fails if a client disconnects within its body or the sandbox has a bug; neither gets a response.
@@ -93,11 +94,6 @@ function hostAndPortOf (server: Server): string {
 const maxControlBodyBytes = 65_536
 // A hundredth of what the faucet has; client libraries reserve a fifth of it for gas.
 const maxFunding = 10_000_000_000
-
-/** True for the sandbox's own control paths, which no full node has. */
-function isControlTarget (rawTarget: string): boolean {
-  return /^\/sandbox(?:[/?]|$)/.test(rawTarget)
-}
 
 /** Serves the control endpoints; the request log does not count these requests. */
 async function serveControl (

@@ -182,7 +182,7 @@ function deliver (
   const kinds = new Set(faults.map(({ kind }) => kind))
   if (response.destroyed || kinds.has('hang')) return
   if (kinds.has('reset')) resetConnection(request)
-  else if (kinds.has('garbage')) sendGarbage(request)
+  else if (kinds.has('garbage')) request.socket.end('\u0000\u0001 this is not HTTP\r\n\r\n')
   else writeResponse(response, withCorsHeaders(request.headers.origin, nodeResponse), endingOf(faults))
 }
 
@@ -256,11 +256,6 @@ function resetConnection ({ socket }: IncomingMessage): void {
   // Node never closes a socket that is reset while it ends.
   if (socket.writableEnded && !socket.writableFinished) socket.destroy()
   else socket.resetAndDestroy()
-}
-
-/** Sends bytes that are not HTTP. */
-function sendGarbage (request: IncomingMessage): void {
-  request.socket.end('\u0000\u0001 this is not HTTP\r\n\r\n')
 }
 
 /** Reads a body to its end; discards the chunk that exceeds `maxBytes` and all later ones. */
