@@ -1,4 +1,7 @@
+import { once } from 'node:events'
+import { request } from 'node:http'
 import t from 'tap'
+import { withTimeout } from '../../src/with-timeout.js'
 import { serveRead } from '../../src/proxy/serve-read.js'
 import { type Sandbox } from '#sandbox'
 import { type TestRequest, type TestResponse, sendRequest, tableItemLookup } from '../support/client.js'
@@ -135,36 +138,33 @@ t.test('a read that waits across a chain reset gets the response of the new chai
   t.equal(await varve.metric('varve_chain_resets_total'), 1)
 })
 
-t.test('without a free waiting slot a read goes on at once; an explicit wait gets Retry-After', async t => {
-  const upstream = await startStubUpstream(t, (_request, response) => {
-    response.writeHead(404, { 'content-type': 'application/json', ...stamps() }).end(
-      '{"message":"m","error_code":"version_not_found","vm_error_code":null}'
-    )
-  })
-  const waitEnds: string[] = []
-  const { context: made } = contextAt(t, upstream.url)
-  const parts = {
-    ...made,
-    settings: { ...made.settings, waitMs: 60_000 },
-    metrics: {
-      ...made.metrics,
-      waited: (how: string) => {
-        waitEnds.push(how)
-      }
-    },
-    versionWaits: { waitFor: async () => 'too_many_waits' as const, close: () => {} }
+t.test('one client takes a quarter of all waits at most; a wait without a place gets Retry-After', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t, {}, { waitForVersion: { ms: 3_600_000 } })
+  const target = `/v1/blocks/by_version/${headOf(sandbox) + 1n}`
+  const least = { 'x-varve-min-ledger-version': String(headOf(sandbox) + 1n) }
+  const readFrom = async (localAddress: string, headers = {}): Promise<TestResponse> =>
+    await varve.get(target, { localAddress, headers })
+  const started = performance.now()
+  const pending: Array<Promise<TestResponse>> = []
+  for (const [nth, client] of ['127.0.0.2', '127.0.0.3', '127.0.0.4', '127.0.0.5'].entries()) {
+    pending.push(...Array.from({ length: 250 }, async () => await readFrom(client)))
+    await until(async () => await waitingCount(varve) === 250 * (nth + 1), 'the waits of a client are taken')
+    const more = [await withTimeout(5000, readFrom(client)), await withTimeout(5000, readFrom(client, least))]
+    t.match(more, [{ status: 404, headers: { [cacheStatusHeader]: /fwd-status=404/ } }, {
+      status: 503,
+      headers: { 'retry-after': '1' }
+    }], 'neither waits')
   }
-  await parts.resolveChain()
-  t.match(await serveRead(parts, readOfTarget('/v1/blocks/by_version/1001')), {
-    fetched: { response: { status: 404 } }
-  })
-  t.match(
-    await serveRead(parts, { ...readOfTarget('/v1/blocks/by_version/500'), minVersion: 1001n }).catch((
-      error: unknown
-    ) => error),
-    { status: 503, rawHeaders: ['retry-after', '1'] }
-  )
-  t.same(waitEnds, ['too_many_waits', 'too_many_waits'])
+  t.match(await readFrom('127.0.0.6', least), { status: 503 }, 'no place is left for others')
+  t.equal(await varve.metric('varve_version_waits_total{result="too_many_waits"}'), 9)
+  const polls = sandbox.requests.countFor('index')
+  t.ok(polls <= 2 + (performance.now() - started) / 100, `${polls} polls, whatever the number of waits`)
+  sandbox.ledger.grow()
+  t.same(new Set((await Promise.all(pending)).map(({ status }) => status)), new Set([200]))
+  const again = readFrom('127.0.0.2', { 'x-varve-min-ledger-version': String(headOf(sandbox) + 1n) })
+  await until(async () => await waitingCount(varve) === 1, 'a place that is free is taken again')
+  sandbox.ledger.grow()
+  t.match(await again, { status: 200 })
 })
 
 t.test('both waits together last no longer than one', async t => {
@@ -206,14 +206,25 @@ t.test('both waits together last no longer than one', async t => {
     versionWaits: { waitFor, close: () => {} }
   }, { ...readOfTarget('/v1/blocks/by_version/1004'), minVersion: 5n })
   t.same(recorded, [[1001n, 1000], [1002n, 600], [1003n, 300], [1004n, 200]])
+  t.equal(await made.versionWaits.waitFor(1004n, 60_000), 'reached', 'a version that is reached needs no wait')
 })
 
-t.test('a shutdown releases waiting reads, which get an error response', async t => {
+t.test('a shutdown releases waiting reads, which get an error response, and later ones at once', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, { waitForVersion: { ms: 60_000 } })
-  const waitingRead = varve.get(`/v1/accounts/0x1/modules?ledger_version=${headOf(sandbox) + 1n}`)
-  await until(async () => await varve.metric('varve_waiting_for_version') === 1, 'the read waits for its version')
-  await varve.stop({ drainMs: 0, graceMs: 100, flushMs: 2000 })
+  const version = headOf(sandbox) + 1n
+  const waitingRead = varve.get(`/v1/accounts/0x1/modules?ledger_version=${version}`)
+  const { body, ...options } = tableItemLookup('u64', '"7"')
+  const later = request(`${varve.url}/v1/tables/0x5eed/item?ledger_version=${version}`, options)
+  later.write(' ')
+  await until(async () => await waitingCount(varve) === 1, 'the read waits for its version')
+  await until(async () => await varve.metric('varve_connections') === 2, 'the later read has begun')
+  const stopped = varve.stop({ drainMs: 0, graceMs: 100, flushMs: 2000 })
   t.match(await waitingRead, { status: 503 })
+  later.end(body)
+  const [response] = await once(later, 'response')
+  t.equal(response.statusCode, 503)
+  response.resume()
+  await stopped
 })
 
 t.test('waiting reads poll an upstream only while it has free slots', async t => {

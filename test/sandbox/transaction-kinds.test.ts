@@ -2,7 +2,6 @@ import { readFileSync } from 'node:fs'
 import t, { type Test } from 'tap'
 import { parse } from 'yaml'
 import { type SandboxOptions } from '#sandbox'
-import { transactionKindsOf } from '../support/transaction-kinds.js'
 import { requestNode, requestTableItem } from './request-node.js'
 import { startSandboxNode } from '../support/replicas.js'
 
@@ -25,16 +24,6 @@ async function start (t: Test, options: SandboxOptions = {}) {
   }
   return { ...sandbox, blockAt, at }
 }
-
-t.test('every kind of transaction, payload, signature, key and change is in the ledger as listed', async t => {
-  const { at, ledger } = await start(t)
-  t.ok(Object.keys(table).length >= 49)
-  for (const [kind, { version }] of Object.entries(table)) {
-    t.ok(version >= ledger.oldest.version, `${kind} is not pruned`)
-    const record = await at(version)
-    t.ok(transactionKindsOf(record).has(kind), `${kind} at ${version}`)
-  }
-})
 
 t.test('members have the names and the order of full nodes', async t => {
   const { at } = await start(t)
