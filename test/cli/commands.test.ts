@@ -1,5 +1,6 @@
 import { execFile, spawn } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
@@ -10,7 +11,7 @@ import { startSandbox } from '#sandbox'
 import { certificate, certificateKey, renewedKey } from '../support/certificate.js'
 import { sendRequest } from '../support/client.js'
 import { startRedis } from '../support/redis-server.js'
-import { startEmptyUpstream } from '../support/stub-upstream.js'
+import { listening, startEmptyUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 import { runCommand, startCommand } from './command.js'
 import { together } from '../support/together.js'
@@ -50,7 +51,7 @@ t.test(
     t.match(await sendRequest(adminUrl, '/readyz'), { status: 200 })
     varve.signal('SIGTERM')
     t.equal(await varve.code, 0)
-    t.match(varve.log().slice(-2), [{ msg: 'stopping', signal: 'SIGTERM' }, { msg: 'stopped' }])
+    t.match([logged('stopping'), varve.log().at(-1)], [{ signal: 'SIGTERM' }, { msg: 'stopped' }])
     t.equal(varve.err(), '')
     await t.rejects(sendRequest(url, '/v1/info'), { code: 'ECONNREFUSED' })
     await t.rejects(sendRequest(adminUrl, '/healthz'), { code: 'ECONNREFUSED' })
@@ -174,7 +175,9 @@ t.test('a rejected Redis password is reported, and neither the log nor /readyz c
 
 t.test('an address in use ends varve with 1 and an error with the address, its key and a fix', together(), async t => {
   const taken = await takenAddress(t)
-  const quiet = ['--upstream', 'http://127.0.0.1:9', '--log-level', 'silent']
+  let contacts = 0
+  const url = await listening(t, createServer(() => contacts++))
+  const quiet = ['--upstream', url, '--redis', url.replace('http', 'redis'), '--log-level', 'silent']
   for (
     const [argv, key, flag] of [
       [['serve', '--listen', taken, '--admin', '127.0.0.1:0', ...quiet], 'listen', '--listen'],
@@ -189,6 +192,7 @@ t.test('an address in use ends varve with 1 and an error with the address, its k
         `process that listens there, or choose another address with ${flag} (port 0 picks a free port)\n`
     })
   }
+  t.equal(contacts, 0, 'neither an upstream nor Redis')
 })
 
 t.test('check prints the effective settings as a valid configuration with masked secrets', together(), async t => {

@@ -149,7 +149,7 @@ t.test('one client takes a quarter of all waits at most; a wait without a place 
   for (const [nth, client] of ['127.0.0.2', '127.0.0.3', '127.0.0.4', '127.0.0.5'].entries()) {
     pending.push(...Array.from({ length: 250 }, async () => await readFrom(client)))
     await until(async () => await waitingCount(varve) === 250 * (nth + 1), 'the waits of a client are taken')
-    const more = [await withTimeout(5000, readFrom(client)), await withTimeout(5000, readFrom(client, least))]
+    const more = await withTimeout(20_000, Promise.all([readFrom(client), readFrom(client, least)]))
     t.match(more, [{ status: 404, headers: { [cacheStatusHeader]: /fwd-status=404/ } }, {
       status: 503,
       headers: { 'retry-after': '1' }

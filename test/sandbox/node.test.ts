@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { releases } from '#sandbox'
 import { Ledger } from '../../sandbox/ledger.js'
@@ -234,12 +233,6 @@ t.test('a reset begins another chain without faults', async t => {
   t.equal((await requestNode(`${sandbox.url}/sandbox/reset?seed=1`, { method: 'POST' })).status, 200)
   t.equal(await rootAt(), first)
   t.match((await requestNode(`${sandbox.url}/sandbox/reset?seed=x`, { method: 'POST' })).status, 400)
-})
-
-t.test('other programs import the sandbox that varve itself runs', async t => {
-  const { exports, imports } = JSON.parse(readFileSync('package.json', 'utf8'))
-  t.equal(exports['./sandbox'].default, imports['#sandbox'])
-  t.equal(exports['./sandbox'].types, imports['#sandbox'].replace(/\.js$/, '.d.ts'))
 })
 
 t.test('blocks have as many transactions as asked for', async t => {
