@@ -1,5 +1,5 @@
 import t from 'tap'
-import { classOf, keysOf, type Read, targetOf } from '../../src/api/read.js'
+import { classOf, keysOf, type Read } from '../../src/api/read.js'
 import { type RawRequest, matchEndpoint, readRequest } from '../../src/api/read-request.js'
 
 const viewBcs = 'application/x.aptos.view_function+bcs'
