@@ -18,74 +18,15 @@ import {
 import { checkoutRoot, readCheckout } from './support/deploy/checkout.js'
 
 const configFile = `${manifestFolder}/base/varve.yaml`
-const [varve, redis] = ['varve', 'varve-redis'].map(name => ({ 'app.kubernetes.io/name': name }))
-const adminLabels = { ...varve, 'app.kubernetes.io/component': 'admin' }
-const pod = 'spec.template.spec'
-const locked = {
-  allowPrivilegeEscalation: false,
-  readOnlyRootFilesystem: true,
-  capabilities: { drop: ['ALL'] }
-}
-
 /** Fields on which varve, or another object, depends. */
-const fields: ReadonlyArray<readonly [of: string, path: string, expected: unknown, why: string]> = [
-  ['Deployment varve', 'spec.replicas', 2, 'one serves while the other is replaced'],
-  ['Deployment varve', 'spec.selector.matchLabels', varve, 'selects its own pods'],
-  ['Deployment varve', 'spec.template.metadata.labels', varve, 'as every selector below'],
-  ['Deployment varve', `${pod}.automountServiceAccountToken`, false, 'varve asks no API'],
-  ['Deployment varve', `${pod}.enableServiceLinks`, false, 'Kubernetes would set variables named VARVE_'],
-  ['Deployment varve', `${pod}.securityContext.fsGroup`, 1000, 'varve may write to a volume'],
-  ['Deployment varve', `${pod}.volumes.0`, { name: 'disk', emptyDir: { sizeLimit: '12Gi' } }, 'disk removes the first'],
-  ['Deployment varve', `${pod}.volumes.1.configMap.name`, 'varve', 'the kustomization generates it'],
-  ['Deployment varve', `${pod}.volumes.2.secret.secretName`, 'varve', 'docs/deploying.md creates it'],
-  ['Service varve', 'spec.selector', varve, 'reads reach varve'],
-  ['Service varve', 'spec.ports', [{ name: 'http', port: 80, targetPort: 'http' }], 'and no other port'],
-  ['Service varve', 'metadata.labels', varve, 'so that each replica is scraped once'],
-  ['Service varve-admin', 'spec.selector', varve, 'scrapes reach varve'],
-  ['Service varve-admin', 'spec.ports', [{ name: 'admin', port: 9464, targetPort: 'admin' }], 'and no other port'],
-  ['Service varve-admin', 'metadata.labels', adminLabels, 'the monitor selects them'],
-  ['ServiceMonitor varve', 'spec.selector.matchLabels', adminLabels, 'scrapes that service only'],
-  ['ServiceMonitor varve', 'spec.endpoints.0.port', 'admin', 'by its port'],
-  ['ServiceMonitor varve', 'spec.jobLabel', 'app.kubernetes.io/name', 'rules name the job varve'],
-  ['NetworkPolicy varve', 'spec.podSelector.matchLabels', varve, 'guards varve'],
-  ['NetworkPolicy varve', 'spec.ingress.0', { ports: [{ port: 'http' }] }, 'reads are open to all'],
-  ['NetworkPolicy varve', 'spec.ingress.1.ports', [{ port: 'admin' }], 'the admin listener is not'],
-  [
-    'NetworkPolicy varve',
-    'spec.ingress.1.from.0.namespaceSelector.matchLabels',
-    { 'kubernetes.io/metadata.name': 'monitoring' },
-    'but to the monitoring'
-  ],
-  ['PodDisruptionBudget varve', 'spec.selector.matchLabels', varve, 'counts varve'],
-  ['HorizontalPodAutoscaler varve', 'spec.scaleTargetRef.kind', 'Deployment', 'scales varve'],
-  ['HorizontalPodAutoscaler varve', 'spec.scaleTargetRef.name', 'varve', 'scales varve'],
-  [
-    'Ingress varve',
-    'spec.rules.0.http.paths',
-    [{ path: '/', pathType: 'Prefix', backend: { service: { name: 'varve', port: { name: 'http' } } } }],
-    'no path reaches the admin listener'
-  ],
-  ['Deployment varve-redis', 'spec.selector.matchLabels', redis, 'selects its own pods'],
-  ['Deployment varve-redis', 'spec.template.metadata.labels', redis, 'as the service selects'],
-  ['Deployment varve-redis', `${pod}.containers.0.ports`, [{ name: 'redis', containerPort: 6379 }], 'its port'],
-  ['Service varve-redis', 'spec.selector', redis, 'reaches Redis'],
-  ['Service varve-redis', 'spec.ports', [{ name: 'redis', port: 6379, targetPort: 'redis' }], 'and no other port'],
-  ['NetworkPolicy varve-redis', 'spec.podSelector.matchLabels', redis, 'guards Redis'],
-  [
-    'NetworkPolicy varve-redis',
-    'spec.ingress',
-    [{ ports: [{ port: 'redis' }], from: [{ podSelector: { matchLabels: varve } }] }],
-    'only varve may write entries'
-  ],
-  ...['Deployment varve', 'Deployment varve-redis'].flatMap(name => [
-    [name, `${pod}.securityContext.runAsNonRoot`, true, 'no root'] as const,
-    [name, `${pod}.securityContext.seccompProfile`, { type: 'RuntimeDefault' }, 'no unusual system call'] as const,
-    [name, `${pod}.containers.0.securityContext`, locked, 'no privileges'] as const
-  ])
-]
+const fields = parse(readCheckout('test/cases/kubernetes-fields.yaml')) as Readonly<
+  Record<string, ReadonlyArray<{ readonly path: string, readonly expected: unknown, readonly why: string }>>
+>
 
 t.test('ports, probes, selectors and privileges of the manifests fit varve and one another', async t => {
-  for (const [of, path, expected, why] of fields) t.same(fieldOf(of, path), expected, `${of} ${path}: ${why}`)
+  for (const [of, all] of Object.entries(fields)) {
+    for (const { path, expected, why } of all) t.same(fieldOf(of, path), expected, `${of} ${path}: ${why}`)
+  }
   t.same(containerField('ports'), [{ name: 'http', containerPort: 8080 }, { name: 'admin', containerPort: 9464 }])
   t.ok(readCheckout('config/prometheus-rules.yml').includes('up{job="varve"}'), 'by the job that the rules name')
 })

@@ -1,8 +1,10 @@
+import { readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { type BrowserContextOptions, type Page } from 'playwright-core'
 import t, { type Test } from 'tap'
+import { parse } from 'yaml'
 import { outcomeNames } from '../../src/proxy/outcomes.js'
-import { states, wordsOf } from '../cases/status-states.js'
+import { states } from '../cases/status-states.js'
 import { openPage, type OpenedPage, startChromium } from '../support/browser.js'
 import { freePort } from '../support/free-port.js'
 import { startRedis } from '../support/redis-server.js'
@@ -14,6 +16,7 @@ import { varveAt } from '../support/varve.js'
 
 const modules = '/v1/accounts/0x1/modules?limit=1'
 const browser = startChromium(t)
+const wordsOf = parse(readFileSync('test/cases/status-words.yaml', 'utf8')) as Record<string, Record<string, string>>
 
 /** Opens the page of a varve that reports what the test sets. */
 async function openStatusPage (
@@ -127,7 +130,7 @@ t.test('the page words any status without invalid numbers, and runs or loads not
     setting.status = { ...states[state], nth: state }
     await page.reload()
     await page.waitForSelector('#status:not([hidden])')
-    for (const [selector, words] of texts) await untilText(page, selector, words)
+    for (const [selector, words] of Object.entries(texts)) await untilText(page, selector, new RegExp(words))
     const { follow } = states[state] as { readonly follow?: object }
     t.equal(await page.locator('#follow-panel').isVisible(), follow !== undefined, state)
     const all = await textOf(page, 'body')

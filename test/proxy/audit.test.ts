@@ -95,16 +95,6 @@ const item = itemMatch && readRequest(itemMatch, {
 })
 const error = (code: string): string => JSON.stringify({ message: 'no', error_code: code, vm_error_code: null })
 
-t.test('an equal response counts as equal for every kind of hit, and the entry stays', async t => {
-  const { afterHit, parts, results, differences } = await audited(t)
-  t.equal(await afterHit(ok('[1]')), 'equal')
-  const variantEntry = new ParsedRequest(readOfTarget(modules))
-  serveFromMemory(parts, variantEntry)
-  await until(() => results.length === 2, 'a hit at hand')
-  t.equal(parts.memory.entries, 1)
-  t.same(differences, [])
-})
-
 t.test('an entry that changes during its audit is not invalidated again', async t => {
   const read = readOfTarget(modules)
   type Row = readonly [what: string, change: (parts: ProxyContext) => void, body: string, AuditResult, entries: number]

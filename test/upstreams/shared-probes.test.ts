@@ -8,8 +8,6 @@ import { until } from '../support/until.js'
 
 interface Host {
   readonly requestCount: () => number
-  /** Results that the second process got without a request. */
-  readonly unasked: string[]
   /** Ends the present leases, as their time does. */
   readonly endLeases: () => void
   /** Probes in one of two processes; resolves with the status or the reason of the failure. */
@@ -28,7 +26,6 @@ async function startHost (t: Test, index: RequestListener): Promise<Host> {
     }
   )
   const leases = new Map<string, number>()
-  const unasked: string[] = []
   const clients = [0, 1].map(() => upstreamClientAt(t, upstream.url, { maxConcurrent: 20 }))
   const processes: SharedProbes[] = [0, 1].map(own =>
     new SharedProbes({
@@ -39,9 +36,7 @@ async function startHost (t: Test, index: RequestListener): Promise<Host> {
       },
       release: async name => leases.get(name) === own && leases.delete(name),
       publish: result => {
-        processes[1 - own]?.onResult(result, () => {
-          probe(1 - own).then(status => unasked.push(status), () => {})
-        })
+        processes[1 - own]?.onResult(result, () => {})
       }
     })
   )
@@ -55,24 +50,12 @@ async function startHost (t: Test, index: RequestListener): Promise<Host> {
   }
   return {
     requestCount: () => requestCount,
-    unasked,
     endLeases: () => {
       leases.clear()
     },
     probe
   }
 }
-
-t.test('processes that probe at once send one request, and the others get its result too', async t => {
-  const { probe, requestCount, unasked } = await startHost(t, respondToIndex)
-  const [first, second] = await Promise.all([probe(0), probe(1)])
-  t.match(first, /^200 \d+$/)
-  t.equal(second, first)
-  t.equal(requestCount(), 1)
-  t.equal(await probe(0), first)
-  await until(() => unasked.length === 1, 'a process that does not wait gets the result as well')
-  t.same([unasked, requestCount()], [[first], 2])
-})
 
 t.test('beside a probe that hangs another process sends one, and a late failure is dropped', async t => {
   const withheld: Array<() => void> = []

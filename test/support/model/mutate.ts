@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs'
+import { parse } from 'yaml'
 import { latin1Of, type ModelRequest } from './request.js'
 import { type SeededRandom } from './seeded-random.js'
 
@@ -15,78 +17,11 @@ const kinds = [
   'method'
 ] as const
 
-// Texts that parsers treat in different ways, between blanks.
-const insertions = [
-  ...'0 1 9 a F x X + - _ . .. / // ? ?? & = # % < > ` ; , : :: " \\ { } [ ] $ | ^ * ~ 0x null'.split(' '),
-  ...'%00 %20 %2F %2f %25 %2B %3D %26 %C0 %c3%a9 18446744073709551616 9007199254740993'.split(' '),
-  ...'ledger_version= &limit=1 &start=0 &with_transactions=true'.split(' '),
-  ...['\u00e9', '\t', '\u00a0', '\ufeff', '\u0000']
-]
-const types = [
-  'application/json',
-  'text/plain',
-  'application/json;charset=latin1',
-  'application/vnd.x+json',
-  'application/x-bcs',
-  'application/json,application/json',
-  ' application/json ',
-  'APPLICATION/JSON'
-] as const
-const accepts = [
-  'application/x-bcs',
-  'application/json',
-  '*/*',
-  'application/x-bcs;q=0.9',
-  'application/x-bcs, application/json',
-  'application/json, application/x-bcs',
-  'application/*',
-  '',
-  ',',
-  'application/x-bcs,',
-  'application/xbcs',
-  ' APPLICATION/x-bcs\t'
-] as const
-const codings = [
-  'gzip',
-  'br',
-  'gzip, br',
-  '*',
-  'identity',
-  'gzip;q=0',
-  'br;q=0.1, gzip;q=0.9',
-  'deflate',
-  'x-gzip',
-  'gzip;q=2',
-  'identity;q=0'
-] as const
-const methods = ['HEAD', 'POST', 'GET', 'PUT', 'DELETE', 'OPTIONS', 'PATCH', 'get', 'PROPFIND', 'TRACE'] as const
-// Header fields that must change nothing; the last ones have another response by design.
-const lines: ReadonlyArray<readonly [string, string]> = [
-  ['cache-control', 'no-cache'],
-  ['pragma', 'no-cache'],
-  ['range', 'bytes=0-5'],
-  ['authorization', 'Bearer secret'],
-  ['cookie', 'a=b'],
-  ['origin', 'https://app.example'],
-  ['if-modified-since', 'Thu, 01 Jan 1970 00:00:00 GMT'],
-  ['if-match', '"x"'],
-  ['if-range', '"x"'],
-  ['x-forwarded-for', '1.2.3.4'],
-  ['x-forwarded-host', 'evil'],
-  ['x-original-url', '/v1/info'],
-  ['x-http-method-override', 'DELETE'],
-  ['connection', 'accept'],
-  ['te', 'trailers'],
-  ['x-aptos-client', 'c'],
-  ['forwarded', 'for=1'],
-  ['accept-language', 'de'],
-  ['x-node-ledger-version', '5'],
-  ['x-aptos-ledger-version', '5'],
-  ['bad name', '1'],
-  ['x-varve-min-ledger-version', 'abc'],
-  ['content-encoding', 'gzip'],
-  ['expect', 'something']
-]
+const { insertions, types, accepts, codings, methods, lines } = parse(
+  readFileSync('test/cases/mutations.yaml', 'utf8')
+) as Readonly<Record<'insertions' | 'types' | 'accepts' | 'codings' | 'methods', readonly string[]>> & {
+  readonly lines: ReadonlyArray<readonly [name: string, value: string]>
+}
 
 /** Changes a valid request in one place, mostly bytes of its target and body; a splice takes its end from `other`. */
 export function mutated (sent: ModelRequest, other: ModelRequest, chance: SeededRandom): ModelRequest {
