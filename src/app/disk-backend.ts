@@ -95,7 +95,7 @@ export class OpenDiskSlot {
       stop: async () => {
         timers.forEach(clearInterval)
         // Nothing is made again after the folder is given up.
-        await withTimeout(maxStopMs, Promise.resolve(running.keep).then(this.#release))
+        await withTimeout(maxStopMs, Promise.all([running.keep, place.close()]).then(this.#release))
       }
     }
   }

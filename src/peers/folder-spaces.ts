@@ -29,6 +29,7 @@ export class FolderSpaces implements SpacePlace {
   #list: readonly StoredSpace[] = []
   #error: string | undefined
   #last: Promise<unknown> = Promise.resolve()
+  #isClosed = false
 
   private constructor (path: string) {
     this.#path = path
@@ -68,6 +69,12 @@ export class FolderSpaces implements SpacePlace {
     return last === undefined ? [] : [last.record]
   }
 
+  /** Ends changes; resolves when none is under way. */
+  async close (): Promise<void> {
+    this.#isClosed = true
+    await this.#last
+  }
+
   /** Writes the file again if it was removed. */
   async restore (): Promise<void> {
     if (this.#list.length === 0) return
@@ -81,6 +88,7 @@ export class FolderSpaces implements SpacePlace {
 
   // One change after another, each on the list that the last one left.
   async #inTurn (change: () => Promise<void>): Promise<void> {
+    if (this.#isClosed) throw new Error('the folder is given up')
     const changed = this.#last.then(change)
     this.#last = changed.then(() => {
       this.#error = undefined

@@ -1,5 +1,7 @@
-import { cp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { existsSync } from 'node:fs'
+import { cp, open, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
 import t from 'tap'
 import { cacheStatusHeader } from '../support/cache-status.js'
 import { sendRequest } from '../support/client.js'
@@ -45,6 +47,29 @@ t.test('history on the disk is served after a restart, byte for byte, without th
   t.equal(await statusOf(varve, '/v1/blocks/by_version/1501'), 'varve; hit; detail=memory', 'a version of that block')
   t.ok((await varve.metric('varve_cache_entries{tier="disk"}') ?? 0) >= 2)
   t.same(await degraded(varve), [])
+})
+
+t.test('a folder is free only once the last state of the chain is in it', async t => {
+  const [node, path] = [await startNode(t), testFolder(t)]
+  const first = await startAt(t, node.url, path)
+  await store(first, [modules])
+  const handle = await open(path)
+  const files = Object.getPrototypeOf(handle) as typeof handle
+  await handle.close()
+  const { sync } = files
+  let syncs = 0
+  t.intercept(files, 'sync', {
+    value: async function (this: typeof handle) {
+      syncs++
+      await pause(600)
+      await sync.call(this)
+    }
+  })
+  node.ledger.grow()
+  await first.get('/v1')
+  await first.stop({ drainMs: 0 })
+  t.ok(syncs > 0, 'a stop records the newest head')
+  t.notOk(existsSync(join(path, '1', 'spaces.new')), 'and waits for a slow disk')
 })
 
 t.test('without an upstream the stored chain is served at its position, checked once one responds', async t => {
