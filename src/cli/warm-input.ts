@@ -1,4 +1,4 @@
-import { open } from 'node:fs/promises'
+import { open, stat } from 'node:fs/promises'
 import { type Readable } from 'node:stream'
 import { type BlockSummary, readBlockSummary } from '../api/body-summaries.js'
 import { ErrorResponse } from '../api/error-response.js'
@@ -131,9 +131,9 @@ export async function linesOf (
 /** Opens a file with its size, undefined for a pipe. */
 async function openFile (name: string): Promise<{ stream: Readable, sizeBytes: number | undefined }> {
   try {
-    const file = await open(name)
-    const found = await file.stat()
+    const found = await stat(name)
     if (found.isDirectory()) throw new Error('it is a folder')
+    const file = await open(name)
     return { stream: file.createReadStream(), sizeBytes: found.isFile() ? found.size : undefined }
   } catch (error) {
     throw new UsageError(`cannot read ${name}: ${(error as Error).message}`)

@@ -164,8 +164,12 @@ t.test('while the primary process is stopped its workers serve, and a purge wait
   t.ok((await readAll(modules(2))).every(response => response.startsWith('200 ')), 'misses')
   t.notOk(isPurged, 'nothing says that the entry is purged')
   varve.child.kill('SIGCONT')
-  t.ok([200, 202].includes(await purged))
-  t.same((await readAll(modules(1))).filter(response => old.has(response)), [], 'no worker serves it again')
+  const status = await purged
+  const served = async (): Promise<string[]> => (await readAll(modules(1))).filter(response => old.has(response))
+  // On a busy machine a worker confirms too late, and applies it a moment later.
+  if (status === 202) await until(async () => (await served()).length === 0, 'every worker has purged')
+  else t.equal(status, 200)
+  t.same(await served(), [], 'no worker serves it again')
   t.equal(await purge(varve, { all: true }), 200)
   t.not(await untilOneSpace([varve], space), space)
   t.same(await varve.pids(workers), pids, 'no worker was lost')
