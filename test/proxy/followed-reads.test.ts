@@ -24,6 +24,7 @@ interface Followed {
   readonly clock: { ms: number }
   readonly requests: string[]
   readonly audits: string[]
+  readonly observed: string[]
   /** Head of the upstream. */
   head: number
   body: string
@@ -35,7 +36,7 @@ interface Followed {
 }
 
 /** A proxy that follows an upstream whose transactions the test decides. */
-async function followed (t: Test, { auditShare = 0 } = {}): Promise<Followed> {
+async function followed (t: Test, { isServing = true, auditShare = 0 } = {}): Promise<Followed> {
   const state = { head: 100, body: '"one"', onRequest: undefined as (() => void) | undefined }
   const respond = (response: ServerResponse, body: string): void => {
     const { position: { head } } = stampedAt(state.head)
@@ -61,10 +62,11 @@ async function followed (t: Test, { auditShare = 0 } = {}): Promise<Followed> {
   const clock = { ms: 1000 }
   const made = contextAt(t, stub.url, clock).context
   const audits: string[] = []
+  const observed: string[] = []
   const follower = new Follower({
     now: () => clock.ms,
     maxAgeMs: 250,
-    isServing: true,
+    isServing,
     servedVersion: () => made.tracker.position?.head.version,
     onServedHead: stamped => {
       made.tracker.follow(stamped)
@@ -76,7 +78,8 @@ async function followed (t: Test, { auditShare = 0 } = {}): Promise<Followed> {
     follower,
     metrics: {
       ...made.metrics,
-      audited: result => audits.push(result)
+      audited: result => audits.push(result),
+      observed: (_endpoint, result) => observed.push(result)
     },
     settings: { ...made.settings, followedAuditShare: auditShare }
   }
@@ -88,6 +91,7 @@ async function followed (t: Test, { auditShare = 0 } = {}): Promise<Followed> {
     clock,
     requests: stub.requests,
     audits,
+    observed,
     get head () {
       return state.head
     },
@@ -164,6 +168,46 @@ t.test('a wrong followed hit is removed and stops following; a right one is equa
     t.equal(proxy.follower.state, result === 'equal' ? 'following' : 'stopped')
     t.equal(proxy.context.memory.entries, result === 'equal' ? 2 : 1)
   }
+})
+
+t.test('observing compares latest responses with what following would serve, and serves none of it', async t => {
+  const proxy = await followed(t, { isServing: false })
+  const observe = async (body: string, result: string): Promise<void> => {
+    t.match(await proxy.latest(), { status: 'forwarded', body })
+    await until(() => proxy.observed.length > 0, 'it was compared')
+    t.same(proxy.observed.splice(0), [result])
+  }
+  await observe('"one"', 'unknown')
+  proxy.follow(104)
+  await observe('"one"', 'equal')
+  proxy.follow(108, [key])
+  await observe('"one"', 'unknown')
+  t.equal(proxy.requests.length, 3)
+  // The value changes above the followed head, where the old one was right.
+  proxy.head = 110
+  proxy.beforeResponse(() => {
+    proxy.body = '"two"'
+    proxy.beforeResponse(() => {
+      proxy.body = '"one"'
+    })
+  })
+  await observe('"two"', 'equal')
+  t.match(proxy.requests.at(-1), /ledger_version=108$/)
+  // An upstream that lags behind the followed head decides nothing.
+  proxy.head = 111
+  proxy.body = '"three"'
+  proxy.beforeResponse(() => {
+    proxy.beforeResponse(() => {
+      proxy.head = 107
+    })
+  })
+  await observe('"three"', 'unknown')
+  proxy.body = '"one"'
+  const entries = proxy.context.memory.entries
+  proxy.follow(112)
+  await observe('"one"', 'different')
+  t.same([proxy.follower.state, proxy.audits], ['following', []])
+  t.equal(proxy.context.memory.entries, entries + 1, 'the entry is right at its own version')
 })
 
 t.test('a hit from a memo is audited at the followed head too', async t => {
