@@ -128,7 +128,8 @@ for (const workers of [1, 2]) {
     }
 
     setAddresses({ 'one.example': 'ENOTFOUND', 'two.example': 'ENOTFOUND' })
-    t.equal(await read(2001), 200, 'cached history needs no DNS')
+    // Another worker than the one that has it may be asked first.
+    await until(async () => await read(2001) === 200, 'cached history needs no DNS')
     t.equal(await read(2500), 200, 'and open connections stay in use')
   })
 }
