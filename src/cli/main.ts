@@ -73,7 +73,7 @@ function parse (args: readonly string[], { flags, takesWords }: Command): Call {
   }
   try {
     const { values, positionals } = parseArgs({
-      args: [...args],
+      args: joinNegative(args, options),
       options,
       strict: true,
       allowPositionals: takesWords === true
@@ -82,6 +82,15 @@ function parse (args: readonly string[], { flags, takesWords }: Command): Call {
   } catch (error) {
     throw new UsageError(sentenceOf((error as Error).message, Object.keys(options)))
   }
+}
+
+// `parseArgs` takes a negative number for a flag; joined with `=`, it reaches the flag's own check.
+function joinNegative (args: readonly string[], options: NonNullable<ParseArgsConfig['options']>): string[] {
+  return args.reduce<string[]>((joined, arg) => {
+    const flag = joined.at(-1) ?? ''
+    const takesValue = flag.startsWith('--') && options[flag.slice(2)]?.type === 'string'
+    return takesValue && /^-[0-9]/.test(arg) ? [...joined.slice(0, -1), `${flag}=${arg}`] : [...joined, arg]
+  }, [])
 }
 
 // Returns the first sentence of the library's message; the rest is advice for other situations.

@@ -247,10 +247,10 @@ t.test('an invalid command line ends with 2 and an error that names the wrong ar
     [['help', 'explode'], 'unknown command explode; see varve --help'],
     [['help', 'warm', 'check'], 'help takes one command; see varve --help'],
     [
-      ['warm', '--rate=-1', '--from', '1', '--to', '2'],
+      ['warm', '--rate', '-1', '--from', '1', '--to', '2'],
       '--rate expects a whole number from 1 to 1000000, got -1; see varve warm --help'
     ],
-    [['warm', '--from=-5', '--to', '2'], '--from expects a ledger version, got -5; see varve warm --help'],
+    [['warm', '--from', '-5', '--to', '2'], '--from expects a ledger version, got -5; see varve warm --help'],
     ...[
       ['listen', '8081', 'HOST:PORT'],
       ['listen', '127.0.0.1:65536', 'HOST:PORT'],
