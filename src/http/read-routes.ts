@@ -62,9 +62,10 @@ export function addReadRoutes (app: FastifyInstance, context: ListenerContext): 
       const match = matchEndpoint(request.originalUrl, request.method)
       if (match === undefined) return forwardedTarget(request.originalUrl, request.method, context.config.passThrough)
       const charge = access.chargeOf(request)
-      if (match.endpoint.takesBody !== undefined && bodyOf(request).length > largeBodyBytes) {
+      const { length } = bodyOf(request)
+      if (match.endpoint.takesBody !== undefined && length > largeBodyBytes) {
         await charge?.chargeNow()
-        await bodyParseQueue.waitForTurn(reply.raw)
+        await bodyParseQueue.waitForTurn(length, reply.raw)
       }
       const bytes = requestMemoryBudget.of(reply.raw, access.clientIdOf(request))
       const client: ReadClient = {

@@ -1,5 +1,4 @@
 import { type IncomingMessage, type ServerResponse } from 'node:http'
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import { errorCodes, type FastifyReply, type FastifyRequest } from 'fastify'
 import { webFrameworkError, unavailableError } from '../api/error-response.js'
 import { BodyChunks } from '../upstreams/response-receiver.js'
@@ -37,15 +36,42 @@ export function readBody (
   payload.on('data', onData).on('end', onEnd).on('error', finish).resume()
 }
 
-/** Gives the parsing of each large body a turn of the event loop, so that hits are served in between. */
-export class BodyParseQueue {
-  #last: Promise<unknown> = Promise.resolve()
+// Bounds the work of one event loop turn to some milliseconds; the body that exceeds this ends the turn.
+const bytesPerLoopTurn = 256 * 1024
+// Rejects bodies beyond this with 503, since clients that leave do not free memory at once (law 10: nothing grows
+// without bound).
+const maxQueuedBytes = 64 * 1024 * 1024
 
-  /** Resolves when the body of a request may be parsed; never if the client has left by then. */
-  async waitForTurn (response: ServerResponse): Promise<void> {
-    this.#last = this.#last.then(async () => await nextTurn())
-    await this.#last
-    if (response.destroyed) await new Promise(() => {})
+/** Spreads the parsing of large bodies over turns of the event loop, so that hits are served in between. */
+export class BodyParseQueue {
+  readonly #queue: Array<{ readonly length: number, readonly response: ServerResponse, readonly start: () => void }> =
+    []
+  #queuedBytes = 0
+
+  /** Resolves when a body of `length` bytes may be parsed; never if the client leaves first. */
+  async waitForTurn (length: number, response: ServerResponse): Promise<void> {
+    if (this.#queuedBytes >= maxQueuedBytes) {
+      throw unavailableError('overloaded: too many large request bodies at a time, retry later')
+    }
+    if (this.#queuedBytes === 0) {
+      setImmediate(() => this.#serveQueue())
+    }
+    this.#queuedBytes += length
+    await new Promise<void>(resolve => this.#queue.push({ length, response, start: resolve }))
+  }
+
+  #serveQueue (): void {
+    for (let bytes = 0; bytes < bytesPerLoopTurn;) {
+      const next = this.#queue.shift()
+      if (next === undefined) return
+      this.#queuedBytes -= next.length
+      if (next.response.destroyed) continue
+      bytes += next.length
+      next.start()
+    }
+    if (this.#queuedBytes > 0) {
+      setImmediate(() => this.#serveQueue())
+    }
   }
 }
 

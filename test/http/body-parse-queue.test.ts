@@ -2,20 +2,40 @@ import { type ServerResponse } from 'node:http'
 import t from 'tap'
 import { BodyParseQueue } from '../../src/http/request-body.js'
 
-t.test('large bodies are parsed in order, one per turn, and not for clients that have left', async t => {
+const response = (change: { destroyed?: boolean } = {}): ServerResponse =>
+  ({ destroyed: false, ...change }) as ServerResponse
+const eventLoopTurn = async (): Promise<void> => {
+  await new Promise(resolve => setImmediate(resolve))
+}
+
+t.test('large bodies are parsed in order, 256 KiB or one body per turn of the event loop', async t => {
   const queue = new BodyParseQueue()
   const done: string[] = []
   const gone = { destroyed: false }
-  for (const [name, response] of [['a', {}], ['gone', gone], ['b', {}], ['c', {}]] as const) {
-    queue.waitForTurn(response as ServerResponse).then(() => done.push(name), t.fail)
+  const leaving = Object.assign(response(), gone)
+  for (
+    const [name, kib, to] of [['a', 1024, response()], ['b', 100, response()], ['gone', 1024, leaving], [
+      'c',
+      156,
+      response()
+    ], ['d', 20, response()]] as const
+  ) {
+    queue.waitForTurn(kib * 1024, to).then(() => done.push(name), t.fail)
   }
   t.same(done, [], 'not in the turn in which they arrived')
-  gone.destroyed = true
-  for (let turn = 0; turn < 6; turn++) {
-    const before = done.length
-    await new Promise(resolve => setImmediate(resolve))
-    t.ok(done.length <= before + 1)
+  Object.assign(leaving, { destroyed: true })
+  for (const expected of [['a'], ['a', 'b', 'c'], ['a', 'b', 'c', 'd'], ['a', 'b', 'c', 'd']]) {
+    await eventLoopTurn()
+    t.same(done, expected)
   }
-  t.same(done, ['a', 'b', 'c'])
-  await queue.waitForTurn({} as ServerResponse)
+  await queue.waitForTurn(1, response())
+})
+
+t.test('at most 64 MiB of bodies wait to be parsed; beyond, requests are rejected', async t => {
+  const queue = new BodyParseQueue()
+  const pending = Array.from({ length: 64 }, async () => await queue.waitForTurn(1024 * 1024, response()))
+  await t.rejects(queue.waitForTurn(20_000, response()), { message: /overloaded/ })
+  await pending[0]
+  await queue.waitForTurn(20_000, response())
+  await Promise.all(pending)
 })
