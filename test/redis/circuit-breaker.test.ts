@@ -48,9 +48,16 @@ function breakerOf (t: Test): Trial {
   return trial
 }
 
+t.test('Redis is not used before a probe has succeeded', async t => {
+  const { breaker, changes } = breakerOf(t)
+  t.notOk(breaker.isClosed)
+  await breaker.probeNow()
+  t.ok(breaker.isClosed)
+  t.same(changes, ['closed'])
+})
+
 t.test('five consecutive failures open the breaker; five among successes do not', async t => {
   const { breaker, changes } = breakerOf(t)
-  t.notOk(breaker.isClosed, 'Redis is not used before a probe has succeeded')
   await breaker.probeNow()
   for (let at = 0; at < 20; at++) {
     if (at % 5 === 0) breaker.recordSuccess()
@@ -83,4 +90,60 @@ t.test('an open breaker probes within a second, then every two, and new failures
   t.same(changes, ['closed', 'open', 'closed'])
   await pass(10_000)
   t.equal(probes.length, 6, 'a closed breaker does not probe')
+})
+
+t.test('a breaker that opens again after recovery probes within a second again', async t => {
+  const trial = breakerOf(t)
+  const { breaker, probes, pass } = trial
+  trial.isHealthy = false
+  breaker.open()
+  await pass(6000)
+  trial.isHealthy = true
+  await pass(2000)
+  t.ok(breaker.isClosed)
+  trial.isHealthy = false
+  breaker.open()
+  probes.length = 0
+  await pass(500)
+  t.equal(probes.length, 1)
+})
+
+t.test('failures from before a breaker opened do not open it again once it has closed', async t => {
+  const { breaker } = breakerOf(t)
+  await breaker.probeNow()
+  for (let at = 0; at < 9; at++) breaker.recordFailure()
+  await breaker.probeNow()
+  for (let at = 0; at < 4; at++) breaker.recordFailure()
+  t.ok(breaker.isClosed)
+})
+
+t.test('concurrent probes are one, and an extra probe that succeeds closes the breaker at once', async t => {
+  const trial = breakerOf(t)
+  const { breaker, probes, pass } = trial
+  trial.isHealthy = false
+  breaker.open()
+  await pass(2000)
+  t.equal(probes.length, 2)
+  trial.isHealthy = true
+  await Promise.all([breaker.probeNow(), breaker.probeNow()])
+  t.equal(probes.length, 3)
+  t.ok(breaker.isClosed)
+  await pass(10_000)
+  t.equal(probes.length, 3)
+})
+
+t.test('a stopped breaker neither probes nor closes', async t => {
+  const trial = breakerOf(t)
+  const { breaker, probes, pass, changes } = trial
+  trial.isHealthy = false
+  breaker.open()
+  const inFlight = breaker.probeNow()
+  trial.isHealthy = true
+  breaker.stop()
+  await inFlight
+  await pass(10_000)
+  breaker.open()
+  await pass(10_000)
+  t.equal(probes.length, 1)
+  t.same(changes, [])
 })
