@@ -72,8 +72,9 @@ export class KnownPlace {
     if (list === undefined) return undefined
     this.#isSuspended = false
     const restored = await this.#restoreLost(list, chainId).catch(() => list)
-    // Keeps what a write of ours has returned meanwhile.
-    if (this.#list === before) this.#list = restored
+    // Keeps what a write of ours has returned meanwhile, but never takes the list of another chain id for this one's.
+    const isNewer = this.#list !== before && this.#list.some(record => record.chainId === chainId)
+    if (!isNewer) this.#list = restored
     if (this.#placed !== undefined && !this.#lists(this.#placed.space)) this.#placed = undefined
     return this.#list
   }
