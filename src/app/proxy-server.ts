@@ -157,6 +157,7 @@ export async function buildProxyServer (
     tracker,
     upstreamPool,
     drain,
+    needsUpstream: () => current.value.readiness.requireUpstream,
     clients,
     loadShedder,
     inFlight,

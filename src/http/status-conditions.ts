@@ -184,6 +184,8 @@ export interface StatusSources {
   readonly tracker: Tracker
   readonly upstreamPool: { readonly upstreams: readonly Upstream[] }
   readonly drain: DrainFlag
+  /** Returns `readiness.requireUpstream`. */
+  readonly needsUpstream: () => boolean
   readonly clients: { readonly isFull: boolean }
   readonly loadShedder: { readonly isShedding: boolean }
   readonly inFlight: Pick<InFlightBytes, 'bytes' | 'maxBytes' | 'isExhausted'>

@@ -29,8 +29,14 @@ function overallStatusOf (ready: boolean, conditions: readonly StatusCondition[]
   return { ready, level: levelOf(conditions), degraded: conditions.map(({ text }) => text), conditions }
 }
 
-function isReady ({ drain, tracker }: StatusSources): boolean {
-  return !drain.isDraining && tracker.position !== undefined
+function isReady ({ drain, tracker, upstreamPool, needsUpstream }: StatusSources): boolean {
+  return !drain.isDraining && tracker.position !== undefined &&
+    (!needsUpstream() || upstreamPool.upstreams.some(canServe))
+}
+
+/** Returns true until a second poll has confirmed a failure, since a balancer must not react to a lost connection. */
+function canServe ({ isCordoned, isUp, state, health }: Upstream): boolean {
+  return !isCordoned && (isUp || (state === 'down' && health.hasFailedOnce))
 }
 
 /** Builds /status.json of a single process. */

@@ -45,6 +45,11 @@ export class Health {
     return this.isBackingOff ? 'backing_off' : 'up'
   }
 
+  /** True after one failure that no second one has confirmed. */
+  get hasFailedOnce (): boolean {
+    return this.#hasResponded && this.#failures === 1
+  }
+
   /** True while it rate limits us. */
   get isBackingOff (): boolean {
     return this.#now() < this.#backsOffUntilMs

@@ -2,6 +2,7 @@ import t, { type Test } from 'tap'
 import { levelOf, withTraffic } from '../../src/http/status-conditions.js'
 import { recentFixture } from '../support/status-fixtures.js'
 import { sendRequest } from '../support/client.js'
+import { Deferred } from '../../src/peers/deferred.js'
 import { freePort } from '../support/free-port.js'
 import {
   headAt,
@@ -183,4 +184,39 @@ t.test('errors of one in a hundred requests are red, fewer are amber, and old on
   t.equal(levelOf([]), 'green')
   t.equal(levelOf([amber]), 'amber')
   t.equal(levelOf([amber, { level: 'red', text: 'y' }]), 'red')
+})
+
+t.test('with readiness.requireUpstream, two failed polls of the last upstream make /readyz 503', async t => {
+  const polls = { fail: 0, held: new Deferred<void>() }
+  const { url } = await startStubUpstream(
+    t,
+    (_request, response) => respondOk(response, '[]'),
+    (_request, response) => {
+      const respond = (): void => {
+        if (polls.fail > 0) response.writeHead(500).end()
+        else response.writeHead(200, { 'content-type': 'application/json', ...stamps() }).end('{"git_hash":"aaaa"}')
+      }
+      if (polls.fail === 0 || polls.fail++ === 1) respond()
+      else polls.held.promise.then(respond, () => {})
+    }
+  )
+  const varve = await varveAt(t, url, {
+    head: { pollMs: 50 },
+    readiness: { requireUpstream: true },
+    admin: { token: 'secret' }
+  })
+  t.match(await readiness(varve), { status: 200 })
+  polls.fail = 1
+  await until(async () => (await readiness(varve)).body['level'] === 'red', 'one poll has failed')
+  t.match(await readiness(varve), { status: 200, body: { ready: true } }, 'the second poll is still under way')
+  polls.held.resolve()
+  await until(async () => (await readiness(varve)).status === 503, 'both polls have failed')
+  t.match(await readiness(varve), {
+    body: { ready: false, degraded: ['serving cache only: no upstream is usable', /^node is down/] }
+  })
+  polls.fail = 0
+  await until(async () => (await readiness(varve)).status === 200, 'the upstream is back')
+  const headers = { authorization: 'Bearer secret' }
+  t.match(await sendRequest(varve.adminUrl, '/upstreams/node/cordon', { method: 'POST', headers }), { status: 200 })
+  t.match(await readiness(varve), { status: 503 }, 'a cordoned upstream serves nothing')
 })
