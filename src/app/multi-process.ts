@@ -20,6 +20,7 @@ import { buildAdmin } from './admin-listener.js'
 import { CurrentConfig } from './current-config.js'
 import { openRedis, openWorkerSlots } from './lazy-parts.js'
 import { listenOn } from './listen.js'
+import { drainMsOf } from './stop.js'
 import { type Varve } from './single-process.js'
 import { namedUpstreamsOf } from './upstream-lifecycle.js'
 import { type SharedMethods, WorkerGroup } from './worker-group.js'
@@ -53,7 +54,7 @@ export async function startMultiProcess (
       stop: async deadlines => await primary.stop(deadlines)
     }
   } catch (error) {
-    await primary.stop()
+    await primary.stop({ drainMs: 0 })
     throw error
   }
 }
@@ -152,7 +153,7 @@ class PrimaryProcess {
 
   async stop (deadlines?: ShutdownDeadlines): Promise<void> {
     this.#isStopping = true
-    await this.#workerPool.stop(deadlines)
+    await this.#workerPool.stop({ drainMs: drainMsOf(this.#current.value), ...deadlines })
     await this.#admin.close()
     await this.#closeGroups([...this.#groups])
     await this.#slots?.close()

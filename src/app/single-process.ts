@@ -8,6 +8,7 @@ import { hostOfOne } from './host.js'
 import { listenOn } from './listen.js'
 import { buildProxyServer } from './proxy-server.js'
 import { type ShutdownDeadlines } from '../peers/messages.js'
+import { drainMsOf } from './stop.js'
 
 /** Running varve, as one process or several. */
 export interface Varve {
@@ -53,7 +54,7 @@ export async function startSingleProcess (
         await server.replaceUpstreams(next)
       },
       stop: async deadlines => {
-        await server.stop(deadlines, async () => {
+        await server.stop({ drainMs: drainMsOf(server.current.value), ...deadlines }, async () => {
           await admin.close()
         })
       }

@@ -1,4 +1,5 @@
 import { type FastifyInstance } from 'fastify'
+import { type Config } from '../config/schema.js'
 import { type DrainFlag } from '../http/listener.js'
 import { type ShutdownDeadlines } from '../peers/messages.js'
 
@@ -9,6 +10,11 @@ export interface ShutdownSteps {
   readonly close: () => Promise<void>
 }
 
+/** Returns the time in which a load balancer can react to a stop. */
+export function drainMsOf ({ shutdown }: Config): number {
+  return shutdown.drainSeconds * 1000
+}
+
 /**
  * Stops without losing a request: responses close their connections during the drain, then the listener closes. Slow
  * requests get an error response.
@@ -17,7 +23,7 @@ export async function stopGracefully (
   app: FastifyInstance,
   drain: DrainFlag,
   steps: ShutdownSteps,
-  { drainMs = 1000, graceMs = 6000, flushMs = 1000 }: ShutdownDeadlines = {}
+  { drainMs = 0, graceMs = 6000, flushMs = 1000 }: ShutdownDeadlines = {}
 ): Promise<void> {
   drain.isDraining = true
   await new Promise(resolve => {

@@ -201,6 +201,7 @@ export const configSchema = z.strictObject({
     .superRefine(rejectDuplicateUpstreams, { when: ({ value }) => Array.isArray(value) }),
   head: z.strictObject({ pollMs: z.int().min(10).max(600_000).default(1000) }).prefault({}),
   readiness: z.strictObject({ requireUpstream: z.boolean().default(false) }).prefault({}),
+  shutdown: z.strictObject({ drainSeconds: z.number().min(0).max(60).default(1) }).prefault({}),
   headers: z.strictObject({ emit: z.array(z.enum(['node', 'upstream'])).default(['node', 'upstream']) }).prefault({}),
   hedge: z.strictObject({
     share: z.number().min(0).max(1).default(0.05),

@@ -30,7 +30,7 @@ export interface PeerScope {
 /** Message with its subject. */
 export type SentMessage = PeerMessage & PeerScope
 
-/** Deadlines of a shutdown, which ends within ten seconds in all. */
+/** Deadlines of a shutdown, which ends within nine seconds after the drain. */
 export interface ShutdownDeadlines {
   /** Time in which responses carry `connection: close`, before the listener closes. */
   readonly drainMs?: number

@@ -35,8 +35,10 @@ const minBackoffMs = 250
 const maxBackoffMs = 10_000
 // Forgives one loss per ten seconds, so a rare exit is replaced without a delay.
 const lossesForgivenPerTick = 0.1
-// A worker that stops finishes its requests within ten seconds.
-const stopTimeoutMs = 11_000
+// A worker that stops finishes its requests within nine seconds after its drain.
+const stopTimeoutMs = 10_000
+// Of a roll-out, which no load balancer sees.
+const rollOutDrainMs = 1000
 
 /** Runs a fixed number of worker processes, and replaces each that exits. */
 export class WorkerPool {
@@ -180,11 +182,12 @@ export class WorkerPool {
     }
   }
 
-  async #stopWorker (worker: WorkerHandle, deadlines?: ShutdownDeadlines): Promise<void> {
+  async #stopWorker (worker: WorkerHandle, deadlines: ShutdownDeadlines = {}): Promise<void> {
+    const { drainMs = rollOutDrainMs } = deadlines
     this.#workers.delete(worker)
     this.#stopping.add(worker)
-    worker.stop(deadlines)
-    const exit = await withTimeout(stopTimeoutMs, worker.exited)
+    worker.stop({ ...deadlines, drainMs })
+    const exit = await withTimeout(drainMs + stopTimeoutMs, worker.exited)
     if (exit === undefined) worker.kill()
     this.#stopping.delete(worker)
   }
