@@ -236,7 +236,7 @@ t.test('compose, Kubernetes and systemd wait longer than varve may take to stop'
 t.test('the systemd unit provides what the configuration needs, and retries no wrong configuration', async t => {
   const [start = ''] = settings('ExecStart')
   t.match(start, /^\/\S+\/varve serve --config \/etc\/varve\/varve\.yaml$/)
-  t.match(settings('ExecReload'), ['/bin/kill -HUP $MAINPID'])
+  t.match(settings('ExecReload'), [/ exec \/usr\/local\/bin\/varve reload'$/])
   t.match([...settings('DynamicUser'), ...settings('NoNewPrivileges'), ...settings('ProtectSystem')], [
     'yes',
     'yes',

@@ -322,7 +322,9 @@ t.test(
       const load = (): never => {
         throw new Error('a mistake')
       }
-      new ConfigReloader(load, Promise.resolve(first), first.metrics, pino({ level: 'silent' })).reload()
+      const reloader = new ConfigReloader(load, first.metrics, pino({ level: 'silent' }))
+      reloader.start(first)
+      t.match(await reloader.reload(), { reloaded: false, mistakes: ['a mistake'] })
       replicas.upstreams.elsewhere.faults.add({ kind: 'otherChain' })
       // Stands in for another release, of which there is none.
       setRelease(second, 'next')

@@ -26,7 +26,11 @@ export interface AdminProcess {
 export interface AdminTarget extends Pick<AdminOptions, 'status' | 'setCordoned'> {
   metricsText(): Promise<string>
   readonly purge: PurgeRouteOptions['purge']
+  readonly reload: Reload
 }
+
+/** Reads the configuration again, as SIGHUP does. */
+export type Reload = AdminOptions['reload']
 
 // Cuts long table keys and bodies; most fit, so an operator can repeat the call by hand.
 const maxShownChars = 500

@@ -1,10 +1,9 @@
 import { randomUUID } from 'node:crypto'
-import { isDeepStrictEqual } from 'node:util'
 import { type FastifyInstance } from 'fastify'
 import { type Logger } from 'pino'
 import { LocalBuckets } from '../clients/token-buckets.js'
 import { type Config, type NamedUpstream } from '../config/schema.js'
-import { keysNeedingRestart } from '../config/restart-keys.js'
+import { primaryRestartPaths, reloadedKeys, type ReloadedKeys } from '../config/restart-keys.js'
 import { type Metrics } from '../metrics/metrics.js'
 import { MergedRecentCounts, type RecentSnapshot } from '../metrics/recent-counts.js'
 import { SummedMetrics, type MetricFamilies } from '../metrics/summed-metrics.js'
@@ -16,7 +15,7 @@ import { noCarrier } from '../peers/peers.js'
 import { WorkerPool, type Program } from '../peers/worker-pool.js'
 import { type SentMessage, type ShutdownDeadlines } from '../peers/messages.js'
 import { type WorkerHandle } from '../peers/worker-handle.js'
-import { buildAdmin } from './admin-listener.js'
+import { buildAdmin, type Reload } from './admin-listener.js'
 import { CurrentConfig } from './current-config.js'
 import { openRedis, openWorkerSlots } from './lazy-parts.js'
 import { listenOn } from './listen.js'
@@ -41,9 +40,10 @@ export async function startMultiProcess (
   sandbox: NamedUpstream | undefined,
   log: Logger,
   program: Program,
-  metrics: Metrics
+  metrics: Metrics,
+  reload: Reload
 ): Promise<Varve> {
-  const primary = new PrimaryProcess(config, sandbox, log, program, metrics)
+  const primary = new PrimaryProcess(config, sandbox, log, program, metrics, reload)
   try {
     const { url, adminUrl } = await primary.start(config)
     return {
@@ -65,7 +65,7 @@ class PrimaryProcess {
   readonly #log: Logger
   readonly #metrics: Metrics
   readonly #current: CurrentConfig
-  readonly #disk: Config['cache']['disk']
+  readonly #started: Config
   readonly #summedMetrics = new SummedMetrics(['varve_chain_resets_total'])
   readonly #recent: MergedRecentCounts
   readonly #buckets = new LocalBuckets(now)
@@ -79,13 +79,20 @@ class PrimaryProcess {
   #slots: WorkerSlots | undefined
   #isStopping = false
 
-  constructor (config: Config, sandbox: NamedUpstream | undefined, log: Logger, program: Program, metrics: Metrics) {
+  constructor (
+    config: Config,
+    sandbox: NamedUpstream | undefined,
+    log: Logger,
+    program: Program,
+    metrics: Metrics,
+    reload: Reload
+  ) {
     this.#sandbox = sandbox
     this.#log = log
     this.#metrics = metrics
     this.#recent = new MergedRecentCounts(() => performance.timeOrigin + now(), () => metrics.countsWithFaults)
     this.#current = new CurrentConfig(config)
-    this.#disk = config.cache.disk
+    this.#started = config
     this.#workerPool = new WorkerPool(program, {
       onLost: (pid, { code, signal }) => {
         metrics.process.workerLost()
@@ -110,7 +117,8 @@ class PrimaryProcess {
           this.#recent.snapshot
         ),
       setCordoned: async (upstream, isCordoned) => await this.#setCordoned(upstream, isCordoned),
-      purge: async body => await this.#purge(body)
+      purge: async body => await this.#purge(body),
+      reload
     })
   }
 
@@ -125,10 +133,10 @@ class PrimaryProcess {
     return { url, adminUrl }
   }
 
-  async reload (next: Config): Promise<readonly string[]> {
+  async reload (next: Config): Promise<ReloadedKeys> {
     const before = [...this.#groups]
     // This process has opened the folder for all workers, those of the next configuration too.
-    const disk = this.#disk
+    const { disk } = this.#started.cache
     const group = await this.#addGroup({ ...next, cache: { ...next.cache, disk } })
     try {
       await this.#workerPool.rollOut(group)
@@ -137,10 +145,7 @@ class PrimaryProcess {
       throw error
     }
     await this.#closeGroups(before)
-    const keys = [
-      ...keysNeedingRestart(this.#current.value, next).filter(key => key === 'admin.listen'),
-      ...(isDeepStrictEqual(next.cache.disk, disk) ? [] : ['cache.disk'])
-    ]
+    const keys = reloadedKeys(this.#started, this.#current.value, next, primaryRestartPaths)
     this.#current.replace(next)
     this.#log.level = next.log.level
     return keys

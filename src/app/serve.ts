@@ -7,6 +7,8 @@ import { warningsOf } from '../config/start-checks.js'
 import { Metrics } from '../metrics/metrics.js'
 import { withTimeout } from '../with-timeout.js'
 import { type Program } from '../peers/worker-pool.js'
+import { webFrameworkError } from '../api/error-response.js'
+import { type Reload } from './admin-listener.js'
 import { bannerOf } from './banner.js'
 import { installFaultHandlers, waitForStopSignal } from './process-exit.js'
 import { watchDescriptors } from './descriptors.js'
@@ -27,7 +29,14 @@ export async function serve (flags: Flags, io: Io): Promise<ExitCode> {
   const stopSignal = waitForStopSignal(io, () => performance.now())
   const metrics = new Metrics()
   metrics.process.countLostLines(lostLines)
-  const started = startServing(loaded, log, io.program, metrics)
+  const reloader = new ConfigReloader(load, metrics, log, config => {
+    masker.addSecretsOf(config)
+    useForm(config)
+  })
+  const started = startServing(loaded, log, io.program, metrics, {}, async () => {
+    const result = await reloader.reload()
+    return result.reloaded ? result : { ...result, mistakes: result.mistakes.map(text => masker.mask(text)) }
+  })
   installFaultHandlers(io, log, masker, {
     metrics,
     // A start that hangs must not delay the exit.
@@ -35,16 +44,13 @@ export async function serve (flags: Flags, io: Io): Promise<ExitCode> {
       await (await withTimeout(0, started))?.stop(deadlines)
     }
   })
-  const reloader = new ConfigReloader(load, started, metrics, log, config => {
-    masker.addSecretsOf(config)
-    useForm(config)
-  })
   io.onSignal('SIGHUP', () => {
-    if (!io.hasLostTerminal()) reloader.reload()
+    if (!io.hasLostTerminal()) reloader.reload().catch(() => {})
   })
   const varve = await started.catch((error: unknown) => {
     throw new Error(masker.mask((error as Error).message), { cause: error })
   })
+  reloader.start(varve)
   const unwatch = watchDescriptors(log, () => {
     metrics.process.descriptorsExhausted()
   })
@@ -57,6 +63,11 @@ export async function serve (flags: Flags, io: Io): Promise<ExitCode> {
   return exitCodes.ok
 }
 
+/** Answers POST /reload where no file was read. */
+async function rejectReload (): Promise<never> {
+  throw webFrameworkError(404, 'there is no file to read again: the program that started varve reloads it')
+}
+
 /**
  * Starts one process or several workers, in front of the sandbox only on request (law 14: made-up data is never served
  * by accident).
@@ -66,7 +77,8 @@ export async function startServing (
   log: Logger,
   program: Program,
   metrics: Metrics = new Metrics(),
-  dnsDiscovery: Partial<DnsDiscoveryOptions> = {}
+  dnsDiscovery: Partial<DnsDiscoveryOptions> = {},
+  reload: Reload = rejectReload
 ): Promise<Varve> {
   for (const { key, message } of warningsOf(config)) log.warn({ key }, message)
   // Once, before any worker listens: one worker could remove the socket of another.
@@ -74,8 +86,15 @@ export async function startServing (
   if (socketPath !== undefined) await removeStaleSocket(socketPath)
   const start = async (sandbox: NamedUpstream | undefined, started: Config = config): Promise<Varve> =>
     started.workers === 1
-      ? await startSingleProcess(started, sandbox, log, metrics)
-      : await (await import('./multi-process.js')).startMultiProcess(started, sandbox, log, program, metrics)
+      ? await startSingleProcess(started, sandbox, log, metrics, reload)
+      : await (await import('./multi-process.js')).startMultiProcess(
+        started,
+        sandbox,
+        log,
+        program,
+        metrics,
+        reload
+      )
   if (!isSandbox) {
     return await startDnsDiscovery(
       config,

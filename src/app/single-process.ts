@@ -1,9 +1,9 @@
 import { type Logger } from 'pino'
 import { type Config, type NamedUpstream } from '../config/schema.js'
-import { keysNeedingRestart } from '../config/restart-keys.js'
+import { reloadedKeys, type ReloadedKeys } from '../config/restart-keys.js'
 import { type Metrics } from '../metrics/metrics.js'
 import { statusOf } from '../http/status.js'
-import { buildAdmin } from './admin-listener.js'
+import { buildAdmin, type Reload } from './admin-listener.js'
 import { hostOfOne } from './host.js'
 import { listenOn } from './listen.js'
 import { buildProxyServer } from './proxy-server.js'
@@ -14,8 +14,8 @@ import { drainMsOf } from './stop.js'
 export interface Varve {
   readonly url: string
   readonly adminUrl: string
-  /** Applies another configuration or throws without a change; resolves with the keys that need a restart. */
-  reload(config: Config): Promise<readonly string[]>
+  /** Applies another configuration, or throws without a change. */
+  reload(config: Config): Promise<ReloadedKeys>
   /** Applies another list of upstreams, and nothing else of the configuration. */
   replaceUpstreams(config: Config): Promise<void>
   stop(deadlines?: ShutdownDeadlines): Promise<void>
@@ -26,7 +26,8 @@ export async function startSingleProcess (
   config: Config,
   sandbox: NamedUpstream | undefined,
   log: Logger,
-  metrics: Metrics
+  metrics: Metrics,
+  reload: Reload
 ): Promise<Varve> {
   const now = (): number => performance.now()
   const server = await buildProxyServer(config, sandbox, log, metrics, hostOfOne(now))
@@ -34,7 +35,8 @@ export async function startSingleProcess (
     metricsText: async () => await metrics.text(),
     status: async () => statusOf(server.statusSources),
     setCordoned: async (upstream, isCordoned) => server.setCordoned(upstream, isCordoned),
-    purge: async body => await server.purger.purge(body)
+    purge: async body => await server.purger.purge(body),
+    reload
   })
   try {
     // Listens before contacting upstreams and Redis: an address in use may mean that another varve already works there.
@@ -46,9 +48,10 @@ export async function startSingleProcess (
       url,
       adminUrl,
       reload: async next => {
+        const before = server.current.value
         await server.reload(next)
         log.level = next.log.level
-        return keysNeedingRestart(config, next)
+        return reloadedKeys(config, before, next)
       },
       replaceUpstreams: async next => {
         await server.replaceUpstreams(next)

@@ -12,14 +12,17 @@ export interface AdminFlags {
 /** Error for an admin listener that cannot be reached. */
 export class AdminUnreachableError extends Error {}
 
-const timeoutMs = 10_000
+const callTimeoutMs = 10_000
+// Workers are replaced one after the other.
+const reloadTimeoutMs = 600_000
 
 /** Calls the admin listener that a flag or the environment names; sends the body, if any, as JSON with the token. */
 export async function callAdmin (
   { admin }: AdminFlags,
   { environment }: Io,
   path: string,
-  body?: object
+  body?: object,
+  timeoutMs = callTimeoutMs
 ): Promise<{ readonly status: number, readonly text: string }> {
   const listener = adminUrlOf(admin ?? (environment['VARVE_ADMIN'] || 'http://127.0.0.1:9464'))
   const token = environment['VARVE_ADMIN_TOKEN'] || undefined
@@ -39,7 +42,7 @@ export async function callAdmin (
     })
     return { status: response.status, text: await response.text() }
   } catch (error) {
-    throw new AdminUnreachableError(`no admin listener on ${listener.origin}: ${reasonOf(error as Error)}`)
+    throw new AdminUnreachableError(`no admin listener on ${listener.origin}: ${reasonOf(error as Error, timeoutMs)}`)
   }
 }
 
@@ -61,7 +64,7 @@ export function parseObject (text: string): Readonly<Record<string, unknown>> | 
   }
 }
 
-function reasonOf (error: Error): string {
+function reasonOf (error: Error, timeoutMs: number): string {
   if (error.name === 'TimeoutError') return `no response in ${timeoutMs / 1000} s`
   const { code, message = error.message } = (error.cause ?? {}) as { code?: string, message?: string }
   return code === 'ECONNREFUSED' ? 'connection refused; is varve running, and is this its admin listener?' : message
@@ -79,9 +82,35 @@ export async function purge (flags: AdminFlags, words: readonly string[], io: Io
     io.err('varve: purged here; Redis, the disk or a worker has not confirmed yet, and gets it later\n')
     return exitCodes.failed
   }
+  return printRejected('purged', status, body, io)
+}
+
+/** Reloads the configuration of a running varve; prints the keys that changed, or every mistake. */
+export async function reload (flags: AdminFlags, io: Io): Promise<ExitCode> {
+  const { status, text } = await callAdmin(flags, io, '/reload', {}, reloadTimeoutMs)
+  const body = parseObject(text)
+  const [changed, needsRestart, mistakes] = ['changed', 'needsRestart', 'mistakes'].map(member => body?.[member])
+  if (Array.isArray(changed) && Array.isArray(needsRestart)) {
+    io.out(changed.length === 0 ? 'reloaded: nothing has changed\n' : `reloaded: ${changed.join(', ')}\n`)
+    for (const key of needsRestart) io.out(`  ${key} takes effect after a restart\n`)
+    return exitCodes.ok
+  }
+  if (!Array.isArray(mistakes)) return printRejected('reloaded', status, body, io)
+  io.err(
+    `varve: not reloaded, the previous configuration stays in use:\n${mistakes.map(each => `  ${each}\n`).join('')}`
+  )
+  return exitCodes.misused
+}
+
+function printRejected (
+  what: string,
+  status: number,
+  body: Readonly<Record<string, unknown>> | undefined,
+  io: Io
+): ExitCode {
   const message = body === undefined ? 'the response is none of varve' : String(body['message'])
   const hint = status === 401 ? '; set VARVE_ADMIN_TOKEN to admin.token of that varve' : ''
-  io.err(`varve: not purged: ${message} (HTTP ${status})${hint}\n`)
+  io.err(`varve: not ${what}: ${message} (HTTP ${status})${hint}\n`)
   return exitCodes.failed
 }
 

@@ -64,7 +64,8 @@ export const commands: readonly Command[] = [{
   ],
   notes: [
     'A flag overrides the environment, which overrides the file, which overrides the default. ' +
-    'SIGHUP reloads the configuration; SIGTERM and Ctrl-C exit after requests in flight have finished. ' +
+    'SIGHUP and varve reload read the configuration again; SIGTERM and Ctrl-C exit after requests in flight have ' +
+    'finished. ' +
     'Port 0 picks a free port. Without an upstream varve needs --sandbox, and marks each response as made-up data. ' +
     'Unknown VARVE_* variables are rejected, as unknown flags are. ' +
     'Log lines are readable at a terminal (without colours if NO_COLOR is set), and JSON objects elsewhere.'
@@ -187,6 +188,18 @@ export const commands: readonly Command[] = [{
     'varve purge --all --admin http://127.0.0.1:9464'
   ],
   run: async ({ flags, words }, io) => await (await import('./admin.js')).purge(flags as AdminFlags, words, io)
+}, {
+  name: 'reload',
+  summary: 'reads the configuration of a running varve again, as SIGHUP does',
+  usage: ['varve reload [flags]'],
+  flags: [admin],
+  notes: [
+    'VARVE_ADMIN_TOKEN in the environment is sent as the admin token. Prints the keys that changed and those that ' +
+    'need a restart. Exit 0: reloaded; 1: rejected, or varve cannot be reached; 2: the configuration has mistakes, ' +
+    'which are printed, and the previous one stays in use.'
+  ],
+  examples: ['varve reload', 'varve reload --admin http://127.0.0.1:9464'],
+  run: async ({ flags }, io) => await (await import('./admin.js')).reload(flags as AdminFlags, io)
 }, {
   name: 'sandbox',
   summary: 'the embedded node alone',

@@ -42,6 +42,11 @@ export interface PurgeResult {
   readonly space?: string | undefined
 }
 
+/** Result of a reload, with full keys; or every mistake, and nothing has changed. */
+export type ReloadResult =
+  | { readonly reloaded: true, readonly changed: readonly string[], readonly needsRestart: readonly string[] }
+  | { readonly reloaded: false, readonly mistakes: readonly string[] }
+
 /** A call of the admin listener, and the address of its sender; a unix socket has none. */
 export interface AdminCall {
   readonly clientAddress: string | undefined
@@ -72,6 +77,8 @@ export interface AdminOptions {
   /** Returns the effective settings, secrets masked. */
   config(): object
   readonly purgeRoute: PurgeRouteOptions
+  /** Reads the configuration again, as SIGHUP does. */
+  reload(): Promise<ReloadResult>
   /** Takes an upstream out of service, or back in; returns false if there is none of that name. */
   setCordoned(upstream: string, isCordoned: boolean): Promise<boolean>
   /** Returns `admin.hosts`: names that a Host header may carry on a loopback listener. */
@@ -97,7 +104,7 @@ export const adminFullMessage = 'admin listener full: all connections are busy, 
 
 /** Builds the admin listener: separate from the public one, so that a firewall can keep clients away. */
 export function adminApp (options: AdminOptions): FastifyInstance {
-  const { metrics, status, config, purgeRoute, setCordoned, onUnexpectedError } = options
+  const { metrics, status, config, purgeRoute, reload, setCordoned, onUnexpectedError } = options
   // Without a configured token every call is 403.
   const withToken = { onRequest: async (request: FastifyRequest) => requireToken(request, purgeRoute) }
   const app = fastify({
@@ -141,6 +148,10 @@ export function adminApp (options: AdminOptions): FastifyInstance {
     // 202: accepted, while some replicas are still to be notified.
     return await reply.code(purged.everywhere ? 200 : 202).send({ purged: true, ...purged })
   })
+  app.post('/reload', withToken, async (_request, reply) => {
+    const result = await reload()
+    return await reply.code(result.reloaded ? 200 : 400).send(result)
+  })
   for (const [action, isCordoned] of [['cordon', true], ['uncordon', false]] as const) {
     app.post<{ Params: { name: string } }>(`/upstreams/:name/${action}`, withToken, async ({ params: { name } }) => {
       if (!await setCordoned(name, isCordoned)) throw webFrameworkError(404, 'no upstream of this name')
@@ -156,12 +167,12 @@ export function adminApp (options: AdminOptions): FastifyInstance {
   app.setNotFoundHandler(async ({ method }) => {
     // Rejects every changing call with 403, whatever its path, so that probing finds no route.
     if (method !== 'GET' && method !== 'HEAD') {
-      throw disabledError('the changing calls are POST /purge, POST /upstreams/NAME/cordon and /uncordon')
+      throw disabledError('the changing calls are POST /purge, POST /reload, POST /upstreams/NAME/cordon and /uncordon')
     }
     throw webFrameworkError(
       404,
       'not found; the admin listener serves /metrics, /healthz, /readyz, /status, /status.json, /config, ' +
-        'POST /purge, POST /upstreams/NAME/cordon and POST /upstreams/NAME/uncordon'
+        'POST /purge, POST /reload, POST /upstreams/NAME/cordon and POST /upstreams/NAME/uncordon'
     )
   })
   return app

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { type Command, startCommand } from '../cli/command.js'
+import { type Command, runCommand, startCommand } from '../cli/command.js'
 import { certificate, certificateKey, encryptedKey, renewedCertificate, renewedKey } from '../support/certificate.js'
 import { sendRequest } from '../support/client.js'
 import { startSandboxNode } from '../support/replicas.js'
@@ -197,9 +197,44 @@ t.test('a reload names each key that needs a restart and applies the others', as
   )
   t.same(command.log().filter(({ msg }) => /needs a restart/.test(String(msg))).map(({ key }) => key), [
     'workers',
-    'cache'
+    'cache.memory.maxMb'
   ])
   t.match(await sendRequest(url, '/v1/spec.json'), { status: 404 })
+})
+
+t.test('varve reload prints the full keys that changed, what needs a restart, or every mistake', async t => {
+  const upstream = await startSandboxNode(t, { prunedBlocks: 0 })
+  const text = `upstreams: [{ url: "${upstream.url}" }]\nadmin: { token: s3cret }\n`
+  const file = join(t.testdir({ 'v.yaml': text }), 'v.yaml')
+  const { adminUrl, url } = await reloadable(t, text, file)
+  const reload = async (changed: string, environment = { VARVE_ADMIN_TOKEN: 's3cret' }) => {
+    writeFileSync(file, changed)
+    return await runCommand(t, ['reload', '--admin', adminUrl], environment)
+  }
+  t.match(await reload(text), { code: 0, out: 'reloaded: nothing has changed\n' })
+  const changed = `${text}passThrough: none\ncache: { memory: { maxMb: 64 } }\n`
+  t.same(await reload(changed), {
+    code: 0,
+    out: 'reloaded: cache.memory.maxMb, passThrough\n  cache.memory.maxMb takes effect after a restart\n',
+    err: ''
+  })
+  t.match(await sendRequest(url, '/v1/spec.json'), { status: 404 })
+  t.match(await reload(changed), {
+    out: 'reloaded: nothing has changed\n  cache.memory.maxMb takes effect after a restart\n'
+  })
+  const { code, out, err } = await reload('upstreams: [{ url: nowhere }]\nadmin: { token: s3cret }\ncolour: s3cret\n')
+  t.same([code, out], [2, ''])
+  t.match(
+    err,
+    /^varve: not reloaded, .*:\n {2}\S+v\.yaml:1:\d+: upstreams\.0\.url: expected .*\n {2}\S+:3:1: colour: unknown key/
+  )
+  t.notMatch(err, /s3cret/)
+  t.match(await reload(text, { VARVE_ADMIN_TOKEN: 'another' }), {
+    code: 1,
+    err: /^varve: not reloaded: expected the admin token.*set VARVE_ADMIN_TOKEN/
+  })
+  const results = await Promise.all([1, 2, 3].map(async () => await reload(text)))
+  t.same(results.map(({ code }) => code), [0, 0, 0], 'calls at once share reloads')
 })
 
 t.test('a reload to upstreams of another chain serves history and nothing of the other chain', async t => {

@@ -124,6 +124,7 @@ t.test('an admin request that fails receives 500, and the log has the reason', a
     config: boom,
     purgeRoute: { token: () => null, purge: boom },
     setCordoned: boom,
+    reload: boom,
     onUnexpectedError: error => {
       reportUnexpectedError({ log: pino({}, { write: line => log.push(line) }), metrics }, error)
     }

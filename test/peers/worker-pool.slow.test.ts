@@ -155,7 +155,7 @@ t.test('a worker pool behaves as one varve', async t => {
     )
     t.same(await allPidsOf(varve, 2), before)
     t.same(
-      await varve.reload({ ...config, admin: { ...config.admin, listen: '127.0.0.2:0' } }),
+      (await varve.reload({ ...config, admin: { ...config.admin, listen: '127.0.0.2:0' } })).needsRestart,
       ['admin.listen'],
       'keys that need a restart are named'
     )

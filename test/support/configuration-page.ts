@@ -145,7 +145,7 @@ function escaped (text: string): string {
 
 /** Returns true for a key that a reload does not apply. */
 function needsRestart (key: string): boolean {
-  return restartPaths.some(path => key === path.join('.') || key.startsWith(`${path.join('.')}.`))
+  return restartPaths.some(path => key === path || key.startsWith(`${path}.`))
 }
 
 type SchemaPart = Record<string, unknown> & {

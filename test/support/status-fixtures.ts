@@ -23,6 +23,7 @@ export function adminAppWith (t: Test, change: Partial<AdminParts> = {}): Return
     onUnexpectedError: () => {},
     purgeRoute: { token: () => null, purge: async () => ({ everywhere: true }) },
     setCordoned: async () => true,
+    reload: async () => ({ reloaded: true, changed: [], needsRestart: [] }),
     ...change
   })
   t.teardown(async () => {
