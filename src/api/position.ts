@@ -122,6 +122,33 @@ export function readPosition (headers: ResponseHeaders): ResponsePosition | unde
   return first !== undefined && found.every(other => isSamePosition(other.position, first.position)) ? first : undefined
 }
 
+/** Reads the positions of one upstream's responses: header lines that repeat give the same object again. */
+export class PositionReader {
+  #last: ResponsePosition | undefined
+  #lines: ResponseHeaders = {}
+  #decidingNames: readonly string[] = []
+
+  /** Returns what `readPosition` does. */
+  read (headers: ResponseHeaders): ResponsePosition | undefined {
+    if (this.#last !== undefined && this.#repeats(headers, this.#last.family)) return this.#last
+    this.#last = readPosition(headers)
+    if (this.#last === undefined) return undefined
+    const { family } = this.#last
+    this.#decidingNames = [...headerNamesOf(family), family + headerSuffix.encryptionKey]
+    this.#lines = headers
+    return this.#last
+  }
+
+  #repeats (headers: ResponseHeaders, family: string): boolean {
+    const last = this.#lines
+    for (const name of this.#decidingNames) if (headers[name] !== last[name]) return false
+    // A second family may contradict the first, and a repeated cursor makes it invalid.
+    const versionName = family + headerSuffix.version
+    for (const name in headers) if (name !== versionName && name.endsWith(versionNameEnd)) return false
+    return !Array.isArray(headers[family + headerSuffix.cursor])
+  }
+}
+
 /** Returns true if two positions are equal. */
 export function isSamePosition (a: Position, b: Position): boolean {
   return a.chainId === b.chainId &&

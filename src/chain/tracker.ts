@@ -1,7 +1,14 @@
 import { ChainChanges } from './chain-changes.js'
 import { ChainEvents } from './chain-events.js'
 import { Space } from './space.js'
-import { compareBigInts, type Head, type Oldest, type Position, type ResponsePosition } from '../api/position.js'
+import {
+  compareBigInts,
+  type Head,
+  isSamePosition,
+  type Oldest,
+  type Position,
+  type ResponsePosition
+} from '../api/position.js'
 import { type LedgerStamp } from '../upstreams/ranking.js'
 
 // A head this far above the newest known one needs a proof: a false header would hide all true positions after it.
@@ -238,6 +245,8 @@ export class Tracker {
   }
 
   #serve (stamped: ResponsePosition): void {
+    // An equal position stays one object, so that what was printed for it is sent again.
+    if (this.#served !== undefined && isSameStamp(stamped, this.#served)) return
     if (stamped.position.head.version !== this.#served?.position.head.version) this.#movedAtMs = this.#now()
     this.#served = stamped
   }
@@ -280,6 +289,10 @@ export class Tracker {
     this.#events.headAdvanced.publish(served)
     this.#events.servedHeadAdvanced.publish()
   }
+}
+
+function isSameStamp (a: ResponsePosition, b: ResponsePosition): boolean {
+  return a.family === b.family && a.encryptionKey === b.encryptionKey && isSamePosition(a.position, b.position)
 }
 
 /**

@@ -1,4 +1,4 @@
-import { type ResponseHeaders, readPosition, type ResponsePosition } from '../api/position.js'
+import { type ResponseHeaders, PositionReader, type ResponsePosition } from '../api/position.js'
 import { type UpstreamResponse } from '../api/upstream-response.js'
 import { onTimeout } from '../with-timeout.js'
 import { UpstreamLimiter, NoSlotError } from './upstream-limiter.js'
@@ -37,6 +37,7 @@ export class UpstreamClient {
   readonly #options: UpstreamClientOptions
   readonly #metrics: UpstreamMetrics
   readonly #connectionPool: ConnectionPool
+  readonly #positions = new PositionReader()
   #lastFetchSucceeded = false
   #respondedAtMs = -Infinity
 
@@ -156,7 +157,7 @@ export class UpstreamClient {
   }
 
   #positionIn (headers: ResponseHeaders): ResponsePosition | undefined {
-    const stamped = readPosition(headers)
+    const stamped = this.#positions.read(headers)
     if (stamped === undefined) return undefined
     return this.#options.acceptsTimestamp?.(stamped.position.head.timestampUsec) === false ? undefined : stamped
   }

@@ -1,5 +1,14 @@
+import fc from 'fast-check'
 import t from 'tap'
-import { headerNamesOf, positionHeaders, readPosition } from '../../src/api/position.js'
+import {
+  familySuffixes,
+  headerNamesOf,
+  positionHeaders,
+  PositionReader,
+  readPosition,
+  type ResponseHeaders
+} from '../../src/api/position.js'
+import { check, seedTitle } from '../support/properties.js'
 import { stamps } from '../support/stub-upstream.js'
 
 t.test('positions are read from ever new header families, and known families stay readable', async t => {
@@ -114,4 +123,32 @@ t.test('position headers are written in the order that full nodes use', async t 
         .includes('x-aptos-epoch'),
     'the epoch only if the upstream sends it'
   )
+})
+
+const changedLine = fc.tuple(
+  fc.constantFrom('x-aptos-', 'x-node-'),
+  fc.constantFrom(...familySuffixes),
+  fc.constantFrom('4', '1000', '1001', 'x', ['4'], ['1000', '1000'], undefined)
+)
+
+t.test(`successive responses have the positions that each has by itself (${seedTitle})`, async t => {
+  check(
+    fc.property(fc.array(fc.tuple(fc.array(changedLine, { maxLength: 2 }), fc.boolean())), responses => {
+      const reader = new PositionReader()
+      return responses.every(([changes, hasTwoFamilies]) => {
+        const own = Object.entries(stamps())
+        const both = own.map(([name, value]) => [name.replace('x-aptos-', 'x-node-'), value])
+        const lines = changes.map(([family, suffix, value]) => [family + suffix, value])
+        const headers: ResponseHeaders = Object.fromEntries([...own, ...(hasTwoFamilies ? both : []), ...lines])
+        t.same(reader.read(headers), readPosition(headers))
+        return t.passing()
+      })
+    }),
+    500
+  )
+})
+
+t.test('responses with equal position lines share one position', async t => {
+  const reader = new PositionReader()
+  t.equal(reader.read({ ...stamps(), date: 'now' }), reader.read({ ...stamps(), date: 'later' }))
 })

@@ -35,6 +35,18 @@ t.test('head and oldest version come from the same response', async t => {
   t.equal(tracker.position, ahead)
 })
 
+t.test('a position that repeats stays one object, and a changed one replaces it', async t => {
+  const tracker = new Tracker(undefined, () => 0)
+  tracker.learn(at(100), 'x-aptos-')
+  const first = tracker.stamped
+  tracker.learn(at(100), 'x-aptos-')
+  t.equal(tracker.stamped, first)
+  tracker.learn(at(100), 'x-movement-')
+  t.equal(tracker.family, 'x-movement-')
+  tracker.learn(at(100), 'x-movement-', 'key')
+  t.equal(tracker.stamped?.encryptionKey, 'key')
+})
+
 t.test('at the same head the latest response decides the oldest version', async t => {
   const tracker = new Tracker(undefined, () => 0)
   tracker.learn(at(100, 1000, 50), 'x-aptos-')
