@@ -196,7 +196,7 @@ function requireToken (request: FastifyRequest, { token: tokenNow, log }: PurgeR
 }
 
 function callOf (request: FastifyRequest): AdminCall {
-  return { clientAddress: clientAddressOf(request), method: request.method, url: request.url }
+  return { clientAddress: clientAddressOf(request.raw), method: request.method, url: request.url }
 }
 
 // Hashes first, so that the comparison takes the same time for every token.

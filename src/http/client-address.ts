@@ -1,18 +1,27 @@
+import { type IncomingMessage } from 'node:http'
 import { type Socket, BlockList, isIP } from 'node:net'
-import { type FastifyRequest } from 'fastify'
 import { namedIpNetworks } from '../config/ip-networks.js'
 
-/** Source of a request: `ip` as trusted proxies report it, and the connection's own address. */
-export type RequestSource = Pick<FastifyRequest, 'ip' | 'socket'>
+/** Head of a request and its connection: both name the client. */
+export type RequestSource = Pick<IncomingMessage, 'headers' | 'socket'>
 
-/** Returns the client's address: IPv4-mapped IPv6 as IPv4, without a zone index (RFC 4007, section 11.2). */
-export function clientAddressOf ({ ip, socket }: RequestSource): string | undefined {
-  return parseAddress(ip) ?? parseAddress(socket.remoteAddress)
-}
+/** Returns true for the address of a proxy whose X-Forwarded-For is believed. */
+export type TrustedProxyCheck = (address: string | undefined) => boolean
 
-/** Returns the network that limits and fair queueing count as one client: an IPv4 address or an IPv6 /64 (RFC 6177). */
-export function clientNetworkOf (request: RequestSource): string | undefined {
-  return networkOf(clientAddressOf(request))
+/**
+ * Returns the client's address, as the first trusted proxy reports it: IPv4-mapped IPv6 as IPv4, without a zone index
+ * (RFC 4007, section 11.2). Without trusted proxies it is that of the connection.
+ */
+export function clientAddressOf (
+  { headers, socket: { remoteAddress } }: RequestSource,
+  isTrusted?: TrustedProxyCheck
+): string | undefined {
+  const forwarded = isTrusted === undefined ? undefined : headers['x-forwarded-for']
+  if (isTrusted === undefined || typeof forwarded !== 'string') return parseAddress(remoteAddress)
+  // Each proxy appends the address that it was asked from.
+  const hops = forwarded.split(',').map(hop => hop.trim()).filter(hop => hop !== '').reverse()
+  const reported = [remoteAddress, ...hops].find((hop, at) => at === hops.length || !isTrusted(hop))
+  return parseAddress(reported) ?? parseAddress(remoteAddress)
 }
 
 /** Returns the network at the other end of a connection; undefined for a unix socket. */
@@ -20,7 +29,8 @@ export function peerNetworkOf ({ remoteAddress }: Pick<Socket, 'remoteAddress'>)
   return networkOf(parseAddress(remoteAddress))
 }
 
-function networkOf (address: string | undefined): string | undefined {
+/** Returns the network that limits and fair queueing count as one client: an IPv4 address or an IPv6 /64 (RFC 6177). */
+export function networkOf (address: string | undefined): string | undefined {
   return address?.includes(':') === true ? prefixOf(address) : address
 }
 
@@ -34,7 +44,7 @@ function prefixOf (address: string): string {
 }
 
 /** Returns a check for trusted proxies, given as addresses, networks or names of networks. */
-export function trustedProxyCheck (trusted: readonly string[]): (text: string | undefined) => boolean {
+export function trustedProxyCheck (trusted: readonly string[]): TrustedProxyCheck {
   const trustsUnix = trusted.includes('unix')
   const list = new BlockList()
   for (const network of trusted.flatMap(entry => namedIpNetworks[entry] ?? [entry])) {

@@ -1,10 +1,10 @@
 import { type IncomingMessage } from 'node:http'
-import { type FastifyRequest } from 'fastify'
+import { type Socket } from 'node:net'
 import { type ClientRateLimit, type TokenBuckets } from '../clients/token-buckets.js'
 import { ApiKeys } from '../clients/api-keys.js'
 import { type Config } from '../config/schema.js'
 import { webFrameworkError } from '../api/error-response.js'
-import { clientNetworkOf } from './client-address.js'
+import { clientAddressOf, networkOf, trustedProxyCheck, type TrustedProxyCheck } from './client-address.js'
 
 /** Access and request limits of clients, by the key that a request carries, else by its address. */
 export class ClientPolicies {
@@ -17,8 +17,15 @@ export class ClientPolicies {
   readonly #defaultAllowance: ClientRateLimit | undefined
   // Looks a key up once per request: access check, limiter, metrics and log all ask for the name.
   readonly #nameByRequest = new WeakMap<IncomingMessage, { readonly name: string | undefined }>()
+  // Undefined without a trusted proxy: all requests of a connection then have its network.
+  readonly #isTrustedProxy: TrustedProxyCheck | undefined
+  readonly #networkByConnection = new WeakMap<Socket, string>()
 
-  constructor ({ clients: { keys, required }, limits }: Pick<Config, 'clients' | 'limits'>, buckets: TokenBuckets) {
+  constructor (
+    { clients: { keys, required }, limits, trustProxy }: Pick<Config, 'clients' | 'limits' | 'trustProxy'>,
+    buckets: TokenBuckets
+  ) {
+    this.#isTrustedProxy = trustProxy.length === 0 ? undefined : trustedProxyCheck(trustProxy)
     const { requestsPerSecond, burst, exemptHits } = limits.client
     const allowanceOf = (perSecond: number | null, burstOrNull: number | null): ClientRateLimit | undefined =>
       perSecond === null ? undefined : { perSecond, burst: burstOrNull ?? perSecond }
@@ -57,14 +64,24 @@ export class ClientPolicies {
   }
 
   /** Returns the client that limits and fair queueing count: a key's name, else a network. */
-  clientIdOf (request: FastifyRequest): string {
-    const name = this.clientNameOf(request.raw)
-    return name === undefined ? clientNetworkOf(request) ?? 'unknown' : `key ${name}`
+  clientIdOf (request: IncomingMessage): string {
+    const name = this.clientNameOf(request)
+    if (name !== undefined) return `key ${name}`
+    const known = this.#networkByConnection.get(request.socket)
+    if (known !== undefined) return known
+    const network = networkOf(this.addressOf(request)) ?? 'unknown'
+    if (this.#isTrustedProxy === undefined) this.#networkByConnection.set(request.socket, network)
+    return network
+  }
+
+  /** Returns the client's address as the connection or a trusted proxy reports it, never the client's own claim. */
+  addressOf (request: IncomingMessage): string | undefined {
+    return clientAddressOf(request, this.#isTrustedProxy)
   }
 
   /** Rejects a request without a required key, and charges every request if hits are charged. */
-  async requireAccess (request: FastifyRequest): Promise<void> {
-    const lacksKey = this.lacksKey(request.raw)
+  async requireAccess (request: IncomingMessage): Promise<void> {
+    const lacksKey = this.lacksKey(request)
     // Charges the address of a request without a key, or clients could guess keys without limit.
     if (lacksKey || this.limitsHits) await this.#charge(request)
     if (lacksKey) {
@@ -77,7 +94,7 @@ export class ClientPolicies {
   }
 
   /** Returns the charge of a request, taken at most once; undefined if its client is unlimited or already charged. */
-  chargeOf (request: FastifyRequest) {
+  chargeOf (request: IncomingMessage) {
     const allowance = this.#allowanceOf(request)
     if (this.limitsHits || allowance === undefined) return undefined
     let charged: Promise<void> | undefined
@@ -98,7 +115,7 @@ export class ClientPolicies {
     }
   }
 
-  async #charge (request: FastifyRequest): Promise<void> {
+  async #charge (request: IncomingMessage): Promise<void> {
     const allowance = this.#allowanceOf(request)
     if (allowance === undefined) return
     const waitMs = await this.#buckets.take(this.clientIdOf(request), allowance)
@@ -109,8 +126,8 @@ export class ClientPolicies {
   }
 
   /** Returns the request limit of a client; undefined means unlimited. */
-  #allowanceOf ({ raw }: FastifyRequest): ClientRateLimit | undefined {
-    const name = this.clientNameOf(raw)
+  #allowanceOf (request: IncomingMessage): ClientRateLimit | undefined {
+    const name = this.clientNameOf(request)
     return name === undefined ? this.#defaultAllowance : this.#allowances.get(name)
   }
 }

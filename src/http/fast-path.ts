@@ -7,18 +7,20 @@ import { UnparsedHits, respondFromMemory } from './unparsed-hits.js'
 import { bypassedConnectionOf } from './parser-bypass.js'
 import { sendFailure, type ListenerContext, sendResponse } from './send-response.js'
 import { bypassesFollowing, checkRequest, responsePreferencesOf } from './request-checks.js'
+import { type ServeDirectly } from './read-routes.js'
 import { PipelineQueue } from './pipeline-queue.js'
 
 type Listener = (request: IncomingMessage, response: ServerResponse) => void
 
 /**
- * Serves hits of known request variants before the router. All else, including errors, goes to the router, which
- * applies the same rules.
+ * Serves hits of known request variants before the router, and most other reads past it. All else, including
+ * errors of a hit, goes to the router, which applies the same rules.
  */
 export function installFastPath (
   server: Server,
   context: ListenerContext,
-  idOf: (request: IncomingMessage) => string
+  idOf: (request: IncomingMessage) => string,
+  serveDirectly: ServeDirectly
 ): void {
   const [passToRouter] = server.listeners('request') as Listener[]
   if (passToRouter === undefined) {
@@ -37,9 +39,11 @@ export function installFastPath (
     // Waits a tick: a small body mostly arrives with its head, and is parsed after it.
     if (method === 'POST') {
       process.nextTick(() => {
-        if (!tryServeWithBody(context, unparsedHits, exchange)) passToRouter(request, response)
+        if (!tryServeWithBody(context, unparsedHits, exchange, serveDirectly)) passToRouter(request, response)
       })
-    } else if (!tryServe(context, unparsedHits, exchange, undefined)) passToRouter(request, response)
+    } else if (!tryServe(context, unparsedHits, exchange, undefined) && !serveDirectly(exchange, undefined)) {
+      passToRouter(request, response)
+    }
   }
   server.removeAllListeners('request').on('request', (request: IncomingMessage, response: ServerResponse) => {
     bypassedConnectionOf(request.socket)?.began(request)
@@ -52,7 +56,8 @@ export function installFastPath (
 function tryServeWithBody (
   context: ListenerContext,
   unparsedHits: UnparsedHits | undefined,
-  exchange: HttpExchange
+  exchange: HttpExchange,
+  serveDirectly: ServeDirectly
 ): boolean {
   const { request } = exchange
   const length = request.readableLength
@@ -60,7 +65,7 @@ function tryServeWithBody (
     String(length) === request.headers['content-length']
   const body: unknown = isWholeBody ? request.read() : null
   if (!Buffer.isBuffer(body)) return false
-  if (!tryServe(context, unparsedHits, exchange, body)) {
+  if (!tryServe(context, unparsedHits, exchange, body) && !serveDirectly(exchange, body)) {
     // Puts the body back in the same tick, before the router reads it.
     request.unshift(body)
     return false

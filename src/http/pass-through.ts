@@ -6,7 +6,6 @@ import { type UpstreamResponse } from '../api/upstream-response.js'
 import { isSdkHeaderName } from '../api/position.js'
 import { minVersionHeader } from '../api/min-version.js'
 import { indexTarget } from '../api/request-targets.js'
-import { clientAddressOf } from './client-address.js'
 import { hijackExchange, requestIdHeader } from './http-exchange.js'
 import { type RequestMemoryBudget } from './request-body.js'
 import { sendFailure, type ListenerContext, sendResponse } from './send-response.js'
@@ -120,13 +119,12 @@ function forwarderOf (
 ): () => Promise<UpstreamResponse> {
   const { method, body, id } = request
   const { 'content-type': contentType, [minVersionHeader]: minVersion } = request.headers
-  const bytes = requestMemoryBudget.of(raw, access.clientIdOf(request))
+  const bytes = requestMemoryBudget.of(raw, access.clientIdOf(request.raw))
   const clientGone = new AbortController()
   bytes.add({ release: () => clientGone.abort() })
   const span = tracer && beginTrace(tracer, request.raw, proxy.now() - elapsedTime)
-  const client = { id: bytes.clientId, bytes, admit: access.chargeOf(request)?.admit, span }
-  // Address that the connection or a trusted proxy reports, never the client's own claim.
-  const clientAddress = clientAddressOf(request)
+  const client = { id: bytes.clientId, bytes, admit: access.chargeOf(request.raw)?.admit, span }
+  const clientAddress = access.addressOf(request.raw)
   const isTraced = traceIdOf(headers) !== undefined
   const forwarded = {
     method,

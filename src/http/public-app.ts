@@ -7,7 +7,6 @@ import { respondToClientError, rejectTunnel, timeoutReasonOf, type UnroutedError
 import { hijackExchange, requestIdReader } from './http-exchange.js'
 import { installFastPath } from './fast-path.js'
 import { idleChunkEvent, installParserBypass } from './parser-bypass.js'
-import { trustedProxyCheck } from './client-address.js'
 import { readBody } from './request-body.js'
 import { addReadRoutes } from './read-routes.js'
 import { sendFailure, type ListenerContext, sandboxHeader } from './send-response.js'
@@ -30,7 +29,6 @@ export function publicApp (context: ListenerContext): FastifyInstance {
   }
   const options: FastifyHttpOptions<Server> = {
     genReqId: idOf,
-    trustProxy: trustProxy.length > 0 && trustedProxyCheck(trustProxy),
     bodyLimit: limits.bodyKb * 1024,
     ...serverTimeouts,
     ...withoutSchemas,
@@ -68,11 +66,11 @@ export function publicApp (context: ListenerContext): FastifyInstance {
   // Reads every body; each endpoint checks its own content type.
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', (_request, payload, done) => readBody(payload, limits.bodyKb * 1024, done))
-  addReadRoutes(app, context)
+  const serveDirectly = addReadRoutes(app, context)
   installParserBypass(app.server, () => {
     context.log.warn('http.fastPath has no effect: this Node.js release lacks what it needs')
   })
-  installFastPath(app.server, context, idOf)
+  installFastPath(app.server, context, idOf, serveDirectly)
   return app
 }
 

@@ -1,5 +1,6 @@
-import { newAttemptBudget } from '../upstreams/upstream-request.js'
+import { type IncomingMessage } from 'node:http'
 import { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
+import { newAttemptBudget } from '../upstreams/upstream-request.js'
 import { serveRead } from '../proxy/serve-read.js'
 import { type ReadClient } from '../proxy/pinned-read.js'
 import { ParsedRequest } from '../proxy/parsed-request.js'
@@ -8,7 +9,7 @@ import { minVersionHeader } from '../api/min-version.js'
 import { type EndpointMatch, matchEndpoint, readRequest } from '../api/read-request.js'
 import { variantKeyOf } from '../api/request-variant-key.js'
 import { forwardedTarget } from '../api/pass-through-target.js'
-import { hijackExchange } from './http-exchange.js'
+import { hijackExchange, type HttpExchange } from './http-exchange.js'
 import { type RequestCharge } from './client-policies.js'
 import { registerPassThrough } from './pass-through.js'
 import { sandboxHeader, sendFailure, type ListenerContext, sendResponse } from './send-response.js'
@@ -22,9 +23,15 @@ const largeBodyBytes = 16 * 1024
 // Varve's own health check; no node serves this path.
 const healthPath = '/-/healthz'
 
+const noBody = Buffer.alloc(0)
+
+/** Serves a read that needs nothing of the router, with its body if it has one; returns false for other requests. */
+export type ServeDirectly = (exchange: HttpExchange, body: Buffer | undefined) => boolean
+
 /** Routes by the endpoint table, which parses raw targets as nodes do; unknown routes are forwarded. */
-export function addReadRoutes (app: FastifyInstance, context: ListenerContext): void {
-  const { access, tracer, proxy } = context
+export function addReadRoutes (app: FastifyInstance, context: ListenerContext): ServeDirectly {
+  const { access, tracer } = context
+  const maxBodyBytes = context.config.limits.bodyKb * 1024
   const bodyParseQueue = new BodyParseQueue()
   const requestMemoryBudget = new RequestMemoryBudget(context)
   // Checks access by the headers alone, before any of the body is read.
@@ -32,7 +39,7 @@ export function addReadRoutes (app: FastifyInstance, context: ListenerContext): 
     // Exempts preflights, which carry no key.
     const isPreflight = request.method === 'OPTIONS' && context.cors.isPreflight(request.headers)
     try {
-      if (!isPreflight && request.routeOptions.url !== healthPath) await access.requireAccess(request)
+      if (!isPreflight && request.routeOptions.url !== healthPath) await access.requireAccess(request.raw)
     } catch (error) {
       sendFailure(context, hijackExchange(request, reply, context), error)
     }
@@ -41,7 +48,7 @@ export function addReadRoutes (app: FastifyInstance, context: ListenerContext): 
   // Takes the bytes of a body before it is read.
   app.addHook('preParsing', (request, reply, payload, done) => {
     try {
-      requestMemoryBudget.takeBody(request, reply, access.clientIdOf(request))
+      requestMemoryBudget.takeBody(request, reply, access.clientIdOf(request.raw))
     } catch (error) {
       sendFailure(context, hijackExchange(request, reply, context), error)
       return
@@ -54,27 +61,35 @@ export function addReadRoutes (app: FastifyInstance, context: ListenerContext): 
       })
     } else done(null, payload)
   })
-  const serve = async (request: FastifyRequest, reply: FastifyReply): Promise<string | undefined> => {
+  const serveKnown = async (match: EndpointMatch, exchange: HttpExchange, body: Buffer): Promise<void> => {
+    const { request, response, receivedAtMs } = exchange
     try {
-      requestMemoryBudget.settleBody(request, reply, access.clientIdOf(request), bodyOf(request).length)
-      checkRequest(request.raw)
-      if (request.method === 'OPTIONS' && servePreflight(context, request, reply)) return undefined
-      const match = matchEndpoint(request.originalUrl, request.method)
-      if (match === undefined) return forwardedTarget(request.originalUrl, request.method, context.config.passThrough)
       const charge = access.chargeOf(request)
-      const { length } = bodyOf(request)
-      if (match.endpoint.takesBody !== undefined && length > largeBodyBytes) {
+      if (match.endpoint.takesBody !== undefined && body.length > largeBodyBytes) {
         await charge?.chargeNow()
-        await bodyParseQueue.waitForTurn(length, reply.raw)
+        await bodyParseQueue.waitForTurn(body.length, response)
       }
-      const bytes = requestMemoryBudget.of(reply.raw, access.clientIdOf(request))
+      const bytes = requestMemoryBudget.of(response, access.clientIdOf(request))
       const client: ReadClient = {
         id: bytes.clientId,
         bytes,
         admit: charge?.admit,
-        span: tracer && beginTrace(tracer, request.raw, proxy.now() - reply.elapsedTime)
+        span: tracer && beginTrace(tracer, request, receivedAtMs)
       }
-      await serveMatch(context, match, request, reply, client, charge)
+      await serveMatch(context, match, exchange, body, client, charge)
+    } catch (error) {
+      sendFailure(context, exchange, error)
+    }
+  }
+  const serve = async (request: FastifyRequest, reply: FastifyReply): Promise<string | undefined> => {
+    try {
+      const body = bodyOf(request)
+      requestMemoryBudget.settleBody(request, reply, access.clientIdOf(request.raw), body.length)
+      checkRequest(request.raw)
+      if (request.method === 'OPTIONS' && servePreflight(context, request, reply)) return undefined
+      const match = matchEndpoint(request.originalUrl, request.method)
+      if (match === undefined) return forwardedTarget(request.originalUrl, request.method, context.config.passThrough)
+      await serveKnown(match, hijackExchange(request, reply, context), body)
     } catch (error) {
       sendFailure(context, hijackExchange(request, reply, context), error)
     }
@@ -85,6 +100,22 @@ export function addReadRoutes (app: FastifyInstance, context: ListenerContext): 
   app.setNotFoundHandler(async (request, reply) => {
     await serve(request, reply)
   })
+  return (exchange, body) => {
+    const { request, url, method } = exchange
+    const { length } = body ?? noBody
+    // The router rejects a body beyond the limit, and what no endpoint takes.
+    const isRead = method === 'GET' ? !announcesBody(request) : length > 0 && length <= maxBodyBytes
+    if (!isRead || !access.isUnrestricted(request)) return false
+    try {
+      checkRequest(request)
+      const match = matchEndpoint(url, method)
+      if (match === undefined) return false
+      serveKnown(match, exchange, body ?? noBody).catch(() => {})
+    } catch (error) {
+      sendFailure(context, exchange, error)
+    }
+    return true
+  }
 }
 
 // Load balancers see only the public listener. Their checks are no reads: they need no key, and no metric counts them.
@@ -104,19 +135,13 @@ function addHealthRoute (app: FastifyInstance, { drain, isSandbox }: ListenerCon
 async function serveMatch (
   context: ListenerContext,
   match: EndpointMatch,
-  request: FastifyRequest,
-  reply: FastifyReply,
+  exchange: HttpExchange,
+  body: Buffer,
   client: ReadClient,
   charge: RequestCharge | undefined
 ): Promise<void> {
-  const { headers } = request
-  const variant = {
-    method: request.method,
-    target: request.originalUrl,
-    accept: headers.accept,
-    contentType: headers['content-type'],
-    body: bodyOf(request)
-  }
+  const { request: { headers }, method, url: target } = exchange
+  const variant = { method, target, accept: headers.accept, contentType: headers['content-type'], body }
   const read = readRequest(match, { ...variant, minVersion: headers[minVersionHeader] })
   const outcome = await serveRead(context.proxy, read, {
     ...client,
@@ -132,8 +157,11 @@ async function serveMatch (
   }
   const response = context.responseBuilder.respond(read, outcome, responsePreferencesOf(headers))
   const source = isHit ? undefined : outcome.fetched.response.source
-  const exchange = hijackExchange(request, reply, context)
   sendResponse(context, exchange, match.endpoint.name, outcomeNameOf(outcome), response, source)
+}
+
+function announcesBody ({ headers }: IncomingMessage): boolean {
+  return headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined
 }
 
 // Fastify reads no body of these methods.
@@ -142,7 +170,7 @@ function isWithoutBody ({ method, headers }: FastifyRequest): boolean {
 }
 
 function bodyOf ({ body }: FastifyRequest): Buffer {
-  return Buffer.isBuffer(body) ? body : Buffer.alloc(0)
+  return Buffer.isBuffer(body) ? body : noBody
 }
 
 /** Answers a preflight; returns false if the request is none. */

@@ -1,8 +1,10 @@
+import { fastify } from 'fastify'
 import t from 'tap'
-import { clientAddressOf, clientNetworkOf, type RequestSource } from '../../src/http/client-address.js'
+import { clientAddressOf, networkOf, type RequestSource, trustedProxyCheck } from '../../src/http/client-address.js'
 
-const from = (remoteAddress: string | undefined, ip = remoteAddress): RequestSource =>
-  ({ ip, socket: { remoteAddress } }) as never
+const from = (remoteAddress: string | undefined, forwarded?: string): RequestSource =>
+  ({ headers: { 'x-forwarded-for': forwarded }, socket: { remoteAddress } }) as never
+const isTrusted = trustedProxyCheck(['10.0.0.0/8'])
 
 t.test('a client is an IPv4 address or the /64 network of an IPv6 address', async t => {
   const cases: Array<[remote: string | undefined, address: string | undefined, client: string | undefined]> = [
@@ -17,7 +19,7 @@ t.test('a client is an IPv4 address or the /64 network of an IPv6 address', asyn
   ]
   for (const [remote, address, client] of cases) {
     t.same(
-      [clientAddressOf(from(remote)), clientNetworkOf(from(remote))],
+      [clientAddressOf(from(remote)), networkOf(clientAddressOf(from(remote)))],
       [address, client],
       remote ?? 'one that has left'
     )
@@ -38,10 +40,25 @@ t.test('an address from a trusted proxy is read in any notation, and anything el
     ['', '10.0.0.1', '10.0.0.1']
   ]
   for (const [written, address, client] of cases) {
-    t.same(
-      [clientAddressOf(from('10.0.0.1', written)), clientNetworkOf(from('10.0.0.1', written))],
-      [address, client],
-      written
-    )
+    const found = clientAddressOf(from('10.0.0.1', written), isTrusted)
+    t.same([found, networkOf(found)], [address, client], written)
   }
+})
+
+t.test('the first address that no trusted proxy vouches for is the client, as Fastify finds it', async t => {
+  const app = fastify({ trustProxy: isTrusted })
+  app.get('/', ({ ip }) => ip)
+  const hops = ['10.0.0.2', '203.0.113.9', '198.51.100.7', ' ', '10.0.0.3 ']
+  for (const remote of ['10.0.0.1', '192.0.2.1']) {
+    for (let nth = 0; nth < hops.length ** 3; nth++) {
+      const written = [nth, nth / hops.length, nth / hops.length ** 2].map(at => hops[Math.floor(at) % hops.length])
+      const forwarded = written.join(',')
+      const { body } = await app.inject({ url: '/', remoteAddress: remote, headers: { 'x-forwarded-for': forwarded } })
+      t.equal(clientAddressOf(from(remote, forwarded), isTrusted), body, `${remote} after ${forwarded}`)
+    }
+  }
+})
+
+t.test('without a trusted proxy nothing that a client says about its address is believed', async t => {
+  t.equal(clientAddressOf(from('10.0.0.1', '203.0.113.9')), '10.0.0.1')
 })
