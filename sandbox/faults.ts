@@ -1,6 +1,6 @@
 import { Problem, type ProblemSource, statusOfCode, type ErrorCode } from './problem.js'
 import { printErrorBody, problemResponse, type SandboxResponse, makeResponse, type Stamp } from './make-response.js'
-import { Ledger } from './ledger.js'
+import { type Ledger } from './ledger.js'
 import { type LedgerSnapshot } from './request-context.js'
 import { digestBytes } from './digests.js'
 import { type EndpointName } from './routes.js'
@@ -217,7 +217,13 @@ function faultSnapshotOf (fault: Fault, ledger: Ledger): LedgerSnapshotSource | 
       return () => snapshotAt(ledger, height)
     }
     case 'otherChain': {
-      const other = otherLedger(ledger, fault.chainId ?? ledger.chainId, fault.blocks ?? Math.ceil(ledger.height / 2))
+      const other = ledger.sibling({
+        seed: ledger.seed + 1_000_003,
+        chainId: fault.chainId ?? ledger.chainId,
+        blocks: fault.blocks ?? Math.ceil(ledger.height / 2),
+        // A day after the head, so that a lower version has a later timestamp.
+        startUsec: ledger.head.timestampUsec + dayUsec
+      })
       return () => headSnapshot(other)
     }
     default:
@@ -236,24 +242,6 @@ function laggingHeight (ledger: Ledger, blocks: number, versions: bigint): numbe
   const { height, lastVersion: end } = ledger.blockOf(version)
   // A head is always the end of a block.
   return Number(height) - (end > version ? 1 : 0)
-}
-
-// Starts one day after the head, so that a lower version has a later timestamp.
-function otherLedger (ledger: Ledger, chainId: number, blocks: number): Ledger {
-  const { blockTransactions, head: { timestampUsec } } = ledger
-  return new Ledger({
-    seed: ledger.seed + 1_000_003,
-    chainId,
-    blocks,
-    prunedBlocks: 0,
-    windowBlocks: ledger.windowBlocks,
-    startVersion: ledger.startVersion,
-    release: ledger.release,
-    realLeaves: ledger.realLeaves,
-    blockMs: ledger.blockMs,
-    startUsec: timestampUsec + dayUsec,
-    ...blockTransactions !== undefined && { blockTransactions }
-  })
 }
 
 const rateLimitText = 'Per anonymous IP rate limit exceeded. Limit: 50000 compute units per 300 seconds window.'

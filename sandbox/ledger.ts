@@ -117,6 +117,13 @@ export class Ledger {
     return BigInt(Math.max(leastBlockUsec, Math.round(this.blockMs * 1000)))
   }
 
+  /** @internal Makes a chain of the same form with other transactions; options replace those of this chain. */
+  sibling (options: Partial<LedgerOptions> & Pick<LedgerOptions, 'seed' | 'blocks'>): Ledger {
+    const { chainId, startVersion, windowBlocks, release, realLeaves, blockMs, blockTransactions: size } = this
+    const own = { chainId, startVersion, windowBlocks, release, realLeaves, blockMs, prunedBlocks: 0 }
+    return new Ledger({ ...own, ...size !== undefined && { blockTransactions: size }, ...options })
+  }
+
   /** The height of the newest block. */
   get height (): number {
     return this.#firstOffsets.length - 2

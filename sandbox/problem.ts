@@ -88,57 +88,25 @@ export function blockPruned (height: bigint): Problem {
   return new Problem('ledger', 'block_pruned', `Block(${height}) has been pruned`)
 }
 
-/** An item that a table does not contain; the message quotes the key as it was sent. */
-export function itemNotFound (handle: Address, key: string, version: bigint): Problem {
-  return new Problem(
-    'ledger',
-    'table_item_not_found',
-    `Table Item not found by Table handle(${shortAddress(handle)}), Table key(${key}) and Ledger version(${version})`
-  )
+/** A value that the state does not have at a version; the message quotes what was asked for. */
+export function stateNotFound (code: ErrorCode, what: string, by: string, version: bigint): Problem {
+  return new Problem('ledger', code, `${what} not found by ${by} and Ledger version(${version})`)
 }
 
 /** An address without an account. */
 export function accountNotFound (address: Address, version: bigint): Problem {
-  return new Problem(
-    'ledger',
-    'account_not_found',
-    `Account not found by Address(${shortAddress(address)}) and Ledger version(${version})`
-  )
+  return stateNotFound('account_not_found', 'Account', `Address(${shortAddress(address)})`, version)
 }
 
-/** A module that an account does not have. */
-export function moduleNotFound (address: Address, name: string, version: bigint): Problem {
-  return new Problem(
-    'ledger',
-    'module_not_found',
-    `Module not found by Address(${shortAddress(address)}), Module name(${name}) and Ledger version(${version})`
-  )
+/** A resource that an account does not have. */
+export function resourceNotFound (address: Address, tag: StructTag, version: bigint): Problem {
+  const by = `Address(${shortAddress(address)}), Struct tag(${printTypeTag(tag)})`
+  return stateNotFound('resource_not_found', 'Resource', by, version)
 }
 
 /** A hash that is neither committed nor pending, or a version above the head. */
 export function transactionNotFound (by: string): Problem {
   return new Problem('ledger', 'transaction_not_found', `Transaction not found by ${by}`)
-}
-
-/** A resource that an account does not have. */
-export function resourceNotFound (address: Address, tag: StructTag, version: bigint): Problem {
-  return new Problem(
-    'ledger',
-    'resource_not_found',
-    `Resource not found by Address(${shortAddress(address)}), Struct tag(${
-      printTypeTag(tag)
-    }) and Ledger version(${version})`
-  )
-}
-
-/** A field that a resource does not have. */
-export function fieldNotFound (address: Address, tag: StructTag, field: string, version: bigint): Problem {
-  return new Problem(
-    'ledger',
-    'struct_field_not_found',
-    `Struct Field not found by Address(${shortAddress(address)}), ` +
-      `Struct tag(${printTypeTag(tag)}), Field name(${field}) and Ledger version(${version})`
-  )
 }
 
 /** Input that is well-formed but invalid for the ledger. */

@@ -1,4 +1,4 @@
-import { addressBytes } from './address.js'
+import { addressBytes, shortAddress } from './address.js'
 import { sequenceBytes, sizedBytes, textBytes, u64Bytes } from './bcs.js'
 import {
   type ResponseFormat,
@@ -21,7 +21,7 @@ import {
   readStructTagParam,
   readAssetParam
 } from './params.js'
-import { moduleNotFound, resourceNotFound, accountNotFound } from './problem.js'
+import { resourceNotFound, accountNotFound, stateNotFound } from './problem.js'
 import { moduleAt, modulesAt, resourceAt, resourcesAt, balanceAt } from './state.js'
 import { type Module, type TaggedValue } from './write.js'
 import { groupBytes } from './kinds/render-write-set.js'
@@ -118,7 +118,10 @@ export function readModule (context: RequestContext): SandboxResponse {
   const version = requireVersion(context.snapshot, requestedVersion)
   const { ledger } = context.snapshot
   const module = moduleAt(ledger, address, name, version)
-  if (module === undefined) throw moduleNotFound(address, name, version)
+  if (module === undefined) {
+    const by = `Address(${shortAddress(address)}), Module name(${name})`
+    throw stateNotFound('module_not_found', 'Module', by, version)
+  }
   return successResponse(
     context,
     format,

@@ -8,7 +8,7 @@ import {
   type LedgerSnapshot,
   requireAccount
 } from './request-context.js'
-import { type Address, readAddress } from './address.js'
+import { type Address, readAddress, shortAddress } from './address.js'
 import { sequenceBytes } from './bcs.js'
 import { emptyStream, type LedgerEvent, type AccountEventStream, eventBytes, eventRecord, streams } from './events.js'
 import {
@@ -19,10 +19,10 @@ import {
   readU64Param,
   readU64Query
 } from './params.js'
-import { fieldNotFound, invalidInput, Problem, resourceNotFound, versionPruned } from './problem.js'
+import { stateNotFound, invalidInput, Problem, resourceNotFound, versionPruned } from './problem.js'
 import { type SandboxResponse } from './make-response.js'
 import { resourceAt } from './state.js'
-import { type StructTag } from './type-tag.js'
+import { printTypeTag, type StructTag } from './type-tag.js'
 
 /** Lists the events of the stream of an event handle. */
 export function readEventsByHandle (context: RequestContext): SandboxResponse {
@@ -76,7 +76,10 @@ function streamOf (
   const resource = resourceAt(ledger, address, tag, position.version)
   if (resource === undefined) throw resourceNotFound(address, tag, position.version)
   const members = JSON.parse(resource.value.json) as Readonly<Record<string, unknown>>
-  if (!Object.hasOwn(members, field)) throw fieldNotFound(address, tag, field, position.version)
+  if (!Object.hasOwn(members, field)) {
+    const by = `Address(${shortAddress(address)}), Struct tag(${printTypeTag(tag)}), Field name(${field})`
+    throw stateNotFound('struct_field_not_found', 'Struct Field', by, position.version)
+  }
   const { guid } = (members[field] ?? {}) as { guid?: { id: { addr: string, creation_num: string } } }
   if (guid === undefined) {
     throw invalidInput(

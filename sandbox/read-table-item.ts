@@ -1,5 +1,6 @@
-import { type Json, type JsonObject, printJson } from './json.js'
-import { malformedBody, Problem, invalidInput, itemNotFound } from './problem.js'
+import { printJson } from './json.js'
+import { type Address, shortAddress } from './address.js'
+import { malformedBody, Problem, invalidInput, stateNotFound } from './problem.js'
 import { readJsonObject, requireMember, readAddressParam, readU64Query } from './params.js'
 import { readTypeTag, type TypeTag, printTypeTag } from './type-tag.js'
 import {
@@ -12,7 +13,9 @@ import {
 } from './request-context.js'
 import { type EncodedValue, keyBytes } from './values.js'
 import { type SandboxResponse } from './make-response.js'
-import { itemAt } from './state.js'
+import { itemAt, stateAt } from './state.js'
+import { readStateKeyBytes, type StateKey } from './state-key.js'
+import { stateValueBytes } from './kinds/render-write-set.js'
 import { itemValue } from './generated-table-items.js'
 
 /** Reads one item of a table. */
@@ -30,6 +33,11 @@ export function readTableItem (context: RequestContext): SandboxResponse {
   return successResponse(context, format, format === 'json' ? value.json : value.bytes)
 }
 
+function itemNotFound (handle: Address, key: string, version: bigint): Problem {
+  const by = `Table handle(${shortAddress(handle)}), Table key(${key})`
+  return stateNotFound('table_item_not_found', 'Table Item', by, version)
+}
+
 function valueOf (seed: string, type: TypeTag): EncodedValue {
   try {
     return itemValue(seed, type)
@@ -41,42 +49,56 @@ function valueOf (seed: string, type: TypeTag): EncodedValue {
 /** Reads the bytes of one item by the bytes of its key. */
 export function readRawTableItem (context: RequestContext): SandboxResponse {
   const handle = readAddressParam('table_handle', pathParam(context, 0))
-  const key = readRawKey(context.contentType, context.body)
-  const requestedVersion = readU64Query(context.query, 'ledger_version')
-  if (acceptedFormat(context.accept) === 'json') {
-    throw new Problem(
-      'verification',
-      'api_disabled',
-      'Get raw table item is not allowed. Only BCS is supported as an AcceptType.'
-    )
-  }
-  const format = requestedFormat(context, 'Get raw table item')
-  const version = requireVersion(context.snapshot, requestedVersion)
+  const { key, version } = readRawRequest(context, 'RawTableItemRequest', 'Get raw table item')
   const item = itemAt(context.snapshot.ledger, handle, key, version)
   if (item === undefined) throw itemNotFound(handle, `0x${key.toString('hex')}`, version)
-  return successResponse(context, format, item.bytes)
+  return successResponse(context, 'bcs', item.bytes)
 }
 
-/** Body of a table item request; the types are still text, since nodes verify them later. */
-interface TableRequest {
-  readonly keyType: string
-  readonly valueType: string
-  readonly key: Json
+/** Reads the value of a state key in BCS, with the metadata that nodes store beside it. */
+export function readRawStateValue (context: RequestContext): SandboxResponse {
+  const { key, version } = readRawRequest(context, 'RawStateValueRequest', 'Get raw state value')
+  const text = `0x${key.toString('hex')}`
+  const value = stateAt(context.snapshot.ledger, stateKeyOf(key, text), version)
+  if (value === undefined) {
+    throw stateNotFound('state_value_not_found', 'Raw State Value', `StateKey(${text})`, version)
+  }
+  return successResponse(context, 'bcs', stateValueBytes(value))
 }
 
-/** Reads the body of a table item request as the framework does. */
-function readTableRequest (contentType: string | undefined, body: Buffer): TableRequest {
-  const request = readJsonObject('TableItemRequest', ['key_type', 'value_type', 'key'], contentType, body)
-  return {
-    keyType: requireTypeText(request, 'key_type'),
-    valueType: requireTypeText(request, 'value_type'),
-    key: requireTableMember(request, 'key')
+function stateKeyOf (bytes: Buffer, text: string): StateKey {
+  try {
+    return readStateKeyBytes(bytes)
+  } catch {
+    throw new Problem('ledger', 'internal_error', `Failed deserializing state value. key: ${text}`)
   }
 }
 
-/** Reads the key, in hex, from the body of a raw table item request. */
-function readRawKey (contentType: string | undefined, body: Buffer): Buffer {
-  const type = 'RawTableItemRequest'
+function readRawRequest (context: RequestContext, type: string, operation: string): { key: Buffer, version: bigint } {
+  const key = readRawKey(type, context.contentType, context.body)
+  const requestedVersion = readU64Query(context.query, 'ledger_version')
+  if (acceptedFormat(context.accept) === 'json') {
+    const reason = 'Only BCS is supported as an AcceptType.'
+    throw new Problem('verification', 'api_disabled', `${operation} is not allowed. ${reason}`)
+  }
+  requestedFormat(context, operation)
+  return { key, version: requireVersion(context.snapshot, requestedVersion) }
+}
+
+/** Reads the body of a table item request as the framework does; nodes verify its types later. */
+function readTableRequest (contentType: string | undefined, body: Buffer) {
+  const type = 'TableItemRequest'
+  const request = readJsonObject(type, ['key_type', 'value_type', 'key'], contentType, body)
+  const textOf = (name: string): string => {
+    const member = requireMember(type, request, name)
+    if (member.kind === 'string') return member.value
+    throw malformedBody(`failed to parse "string(MoveType)": Expected input type "string", field \`${name}\``)
+  }
+  return { keyType: textOf('key_type'), valueType: textOf('value_type'), key: requireMember(type, request, 'key') }
+}
+
+/** Reads the key, in hex, from the body of a raw request. */
+function readRawKey (type: string, contentType: string | undefined, body: Buffer): Buffer {
   const key = requireMember(type, readJsonObject(type, ['key'], contentType, body), 'key')
   if (key.kind !== 'string') {
     throw malformedBody('failed to parse "string(HexEncodedBytes)": Expected input type "string", field `key`')
@@ -95,16 +117,4 @@ function requireType (name: string, text: string): TypeTag {
     throw new Problem('verification', 'invalid_input', `Invalid ${name}: '${text}' is not a valid type`)
   }
   return tag
-}
-
-function requireTableMember (request: JsonObject, name: string): Json {
-  return requireMember('TableItemRequest', request, name)
-}
-
-function requireTypeText (request: JsonObject, name: string): string {
-  const member = requireTableMember(request, name)
-  if (member.kind !== 'string') {
-    throw malformedBody(`failed to parse "string(MoveType)": Expected input type "string", field \`${name}\``)
-  }
-  return member.value
 }

@@ -10,7 +10,7 @@ import {
 } from './read-transactions.js'
 import { readEventsByHandle, readEventsByNumber } from './read-events.js'
 import { readGasPrice, readHealth, readIndex, readInfo, readSpec } from './read-node-endpoints.js'
-import { readRawTableItem, readTableItem } from './read-table-item.js'
+import { readRawStateValue, readRawTableItem, readTableItem } from './read-table-item.js'
 import { simulateTransaction, submitTransaction } from './submit-transaction.js'
 import { readView } from './read-view.js'
 import { type SandboxResponse } from './make-response.js'
@@ -27,6 +27,7 @@ export interface Route {
 const table = [
   ['table_item', 'POST', 'v1/tables/:/item', readTableItem],
   ['raw_table_item', 'POST', 'v1/tables/:/raw_item', readRawTableItem],
+  ['raw_state_value', 'POST', 'v1/experimental/state_values/raw', readRawStateValue],
   ['account', 'GET', 'v1/accounts/:', readAccount],
   ['account_resources', 'GET', 'v1/accounts/:/resources', readResources],
   ['account_resource', 'GET', 'v1/accounts/:/resource/:', readResource],

@@ -12,7 +12,7 @@ export type StateSubject =
   | { readonly kind: 'resource' | 'group', readonly address: Address, readonly tag: StructTag }
   | { readonly kind: 'item', readonly handle: Address, readonly key: Buffer }
 
-const [accessPath, tableItem] = [0, 1]
+const [accessPath, tableItem, rawKey] = [0, 1, 2]
 const [code, resource, group] = [0, 1, 2]
 const hashStateKey = hasherOf('StateKey')
 
@@ -44,6 +44,20 @@ export function stateKeyHash (key: StateKey): string {
 /** Encodes a state key in BCS: the key of a table item has its length there, unlike in the hash. */
 export function stateKeyBytes (key: StateKey): Buffer {
   return key[0] === accessPath ? key : Buffer.concat([key.subarray(0, 33), sizedBytes(key.subarray(33))])
+}
+
+/** Reads a state key in BCS; throws if it is invalid. */
+export function readStateKeyBytes (bytes: Buffer): StateKey {
+  const key = new BcsReader(bytes)
+  const kind = key.readByte()
+  if (kind > rawKey) throw new InvalidBcsError('no kind of state key')
+  key.readBytes(kind === rawKey ? 0 : 32)
+  const head = bytes.subarray(0, key.offset)
+  const content = key.readSizedBytes()
+  key.requireEnd()
+  if (kind !== accessPath) return Buffer.concat([head, content])
+  readStateKey(bytes)
+  return bytes
 }
 
 /** Reads the parts of a state key; throws if it is invalid. */

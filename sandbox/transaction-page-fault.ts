@@ -1,5 +1,5 @@
 import { lengthBytes } from './bcs.js'
-import { Ledger } from './ledger.js'
+import { type Ledger } from './ledger.js'
 import { Problem } from './problem.js'
 import { type CommittedTransaction } from './records.js'
 import { type SettledWrite, writeSetBytes } from './kinds/render-write-set.js'
@@ -113,19 +113,7 @@ function changedWriteSet (writes: readonly SettledWrite[], lie: TailLie | undefi
 
 // A chain of the same name with other transactions, as long as this one.
 function forkOf (ledger: Ledger): Ledger {
-  const { chainId, startVersion, windowBlocks, release, seed, blockTransactions, realLeaves, blockMs } = ledger
-  const fork = ledger.fork ?? new Ledger({
-    seed: seed + otherSeed,
-    chainId,
-    startVersion,
-    windowBlocks,
-    release,
-    realLeaves,
-    blockMs,
-    blocks: ledger.height,
-    prunedBlocks: 0,
-    ...blockTransactions !== undefined && { blockTransactions }
-  })
+  const fork = ledger.fork ?? ledger.sibling({ seed: ledger.seed + otherSeed, blocks: ledger.height })
   ledger.fork = fork
   fork.release = ledger.release
   while (fork.head.version < ledger.head.version) fork.grow()

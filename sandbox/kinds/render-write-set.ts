@@ -1,5 +1,5 @@
 import { longAddress, shortAddress } from '../address.js'
-import { integerBytes, lengthBytes, sizedBytes } from '../bcs.js'
+import { integerBytes, lengthBytes, sizedBytes, variant } from '../bcs.js'
 import { moduleRecord, type Rendering, renderingOf } from '../module-abi.js'
 import { type WriteSetChange } from '../records.js'
 import { readStateKey, stateKeyBytes, stateKeyHash } from '../state-key.js'
@@ -53,6 +53,11 @@ function writeOpParts (value: StateValue | undefined): Buffer[] {
   if (value === undefined) return [deletion, meta]
   const bytes = valueBytes(value)
   return [modification, lengthBytes(bytes.length), bytes, meta]
+}
+
+/** Encodes a value of the state as nodes store it. */
+export function stateValueBytes (value: StateValue): Buffer {
+  return variant(1, sizedBytes(valueBytes(value)), meta)
 }
 
 function valueBytes (value: StateValue): Buffer {

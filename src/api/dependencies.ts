@@ -2,6 +2,7 @@ import { readAddress } from './address.js'
 import {
   addressDigits,
   digestOf,
+  digestOfHash,
   wildcardDigest,
   featuresTag,
   frameworkAddress,
@@ -15,6 +16,8 @@ import {
   publishedCode,
   resourceKey,
   sizedBytes,
+  stateKeyHash,
+  stateKeyInBody,
   type WildcardKind,
   type StateDigest,
   structTagOf
@@ -60,6 +63,12 @@ export const ofTableItem: ListDependencies = read => {
 export const ofRawTableItem: ListDependencies = read => {
   const [, digits] = /^0x((?:[0-9a-f]{2})*)$/.exec(String(readBody(read)?.['key'])) ?? []
   return [ofItem(addressIn(read), digits === undefined ? undefined : Buffer.from(digits, 'hex')), ...layoutsOf(read)]
+}
+
+/** Dependencies of the value of a state key: that key alone. */
+export const ofRawStateValue: ListDependencies = ({ body }) => {
+  const hash = stateKeyHash(stateKeyInBody(String(body?.canonical)))
+  return [{ digest: digestOfHash(hash), name: `state key of hash 0x${hash}` }]
 }
 
 /** Dependencies of an account: nodes respond for an absent one too if a feature allows it. */

@@ -4,6 +4,7 @@ import {
   ofBalance,
   ofModule,
   ofModules,
+  ofRawStateValue,
   ofRawTableItem,
   ofResource,
   ofResources,
@@ -67,7 +68,7 @@ const cursor: ParameterParser = text => {
 export type PinKind = 'version' | 'block' | 'height' | 'transaction' | 'hash' | 'list' | 'page' | 'moving'
 
 /** Kind of request body, by the endpoints that take it. */
-export type BodyKind = 'table_key' | 'raw_key' | 'view'
+export type BodyKind = 'table_key' | 'raw_key' | 'state_key' | 'view'
 
 /** Rules of an endpoint, and the reason why responses can or cannot be stored. */
 interface EndpointRules {
@@ -169,6 +170,13 @@ const rows = {
     takesBody: 'raw_key',
     notFoundCode: 'table_item_not_found',
     dependsOn: ofRawTableItem
+  },
+  raw_state_value: {
+    ...state,
+    path: '/v1/experimental/state_values/raw',
+    takesBody: 'state_key',
+    notFoundCode: 'state_value_not_found',
+    dependsOn: ofRawStateValue
   },
   view: {
     ...state,

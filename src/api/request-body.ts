@@ -4,6 +4,7 @@ import { type BodyKind } from './endpoints.js'
 import { type RequestBody } from './read.js'
 import { type JsonObject, readObject } from './strict-json-object.js'
 import { invalidInputError, webFrameworkError, type ErrorResponse } from './error-response.js'
+import { stateKeyInBody } from './state-key.js'
 import { canonicalHex, canonicalKey } from './table-key.js'
 import { isIdentifier, maxTagLength, printTypeTag, readTypeTag, type TypeTag } from './type-tag.js'
 
@@ -14,6 +15,8 @@ export function readRequestBody (kind: BodyKind, contentType: string | undefined
       return readTableRequest(contentType, bytes)
     case 'raw_key':
       return readRawRequest(contentType, bytes)
+    case 'state_key':
+      return readStateKeyRequest(contentType, bytes)
     case 'view':
       return readViewRequest(contentType, bytes)
   }
@@ -54,6 +57,20 @@ function readRawRequest (contentType: string | undefined, bytes: Buffer): Reques
     sent: `{"key":${keyText}}`,
     canonical: `{"key":${JSON.stringify(canonicalHex(requireString(body, 'key')))}}`
   }
+}
+
+/**
+ * Reads the body of a request by a state key in BCS; throws an ErrorResponse if it is invalid. Nodes respond to a
+ * malformed key with 500, which every upstream would be tried for.
+ */
+function readStateKeyRequest (contentType: string | undefined, bytes: Buffer): RequestBody {
+  const request = readRawRequest(contentType, bytes)
+  try {
+    stateKeyInBody(request.canonical)
+  } catch {
+    throw invalidInputError('`key` is not a state key in BCS')
+  }
+  return request
 }
 
 function readType (body: JsonObject, name: string): TypeTag {

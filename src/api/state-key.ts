@@ -12,8 +12,9 @@ export type StateDigest = bigint
 export const publishedCode: StateDigest = 1n
 
 const [codePath, resourcePath, groupPath] = [0, 1, 2]
-const accessPath = Buffer.from([0])
-const tableItem = Buffer.from([1])
+const [pathKind, itemKind, rawKind] = [0, 1, 2]
+const accessPath = Buffer.from([pathKind])
+const tableItem = Buffer.from([itemKind])
 const stateKeyPrefix = hash('sha3-256', 'APTOS::StateKey', 'buffer')
 
 const vectorVariant = 6
@@ -81,6 +82,25 @@ export function groupKey (address: string, tag: TypeTag): Buffer | undefined {
 /** Returns the state key of a table item. */
 export function itemKey (handle: string, key: Buffer): Buffer {
   return Buffer.concat([tableItem, bytesOfAddressDigits(handle), key])
+}
+
+const keyMember = '{"key":"0x'
+
+/**
+ * Returns the state key of a canonical `{"key":"0x..."}`, in the bytes that its hash is of: without the length that a
+ * table item's key has in BCS. Throws for bytes that are no state key.
+ */
+export function stateKeyInBody (canonical: string): Buffer {
+  const digits = canonical.startsWith(keyMember) ? canonical.slice(keyMember.length, -'"}'.length) : ''
+  const bytes = Buffer.from(digits, 'hex')
+  const [kind = Infinity] = bytes
+  const headLength = kind === rawKind ? 1 : 33
+  const rest = bytes.subarray(headLength)
+  const content = rest.subarray(rest.findIndex(byte => byte < 0x80) + 1)
+  if (kind > rawKind || bytes.length * 2 !== digits.length || !sizedBytes(content).equals(rest)) {
+    throw new TypeError('not a state key in BCS')
+  }
+  return kind === pathKind ? bytes : Buffer.concat([bytes.subarray(0, headLength), content])
 }
 
 /** Returns the digest of a state key. */

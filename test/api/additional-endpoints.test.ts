@@ -67,3 +67,33 @@ t.test('a view in BCS goes upstream byte for byte, under its own content type', 
     ).value
   )
 })
+
+t.test('a state key is one key in every variant of its hex, and bytes that are none are a 400', async t => {
+  const value = (key: string): Read =>
+    read('/v1/experimental/state_values/raw?ledger_version=5', { body: JSON.stringify({ key }) })
+  const table = `01${'5eed'.padStart(64, '0')}`
+  const longKey = 'ab'.repeat(300)
+  for (const key of ['0202abcd', `${table}00`, `${table}ac02${longKey}`, `00${'1'.padStart(64, '0')}01ff`]) {
+    for (const variant of [`0x${key}`, key.toUpperCase()]) {
+      t.equal(keysFor(value(variant)).value, keysFor(value(key)).value, variant)
+      t.not(keysFor(value(variant)).text, keysFor(value(key)).text, 'a not-found quotes the text')
+    }
+  }
+  t.not(keysFor(value('0202abcd')).value, keysFor(value('0202abce')).value)
+  const wrong = [
+    '',
+    '0x',
+    '03',
+    table,
+    `${table}02ff`,
+    `${table}0800`,
+    `${table}8000`,
+    '0202abcd00',
+    '0202ab',
+    '0202abc',
+    '0X0202abcd'
+  ]
+  for (const key of wrong) {
+    t.throws(() => value(key), { status: 400, code: 'invalid_input' }, key)
+  }
+})

@@ -4,12 +4,14 @@ import { type Dependency, ofResource } from '../../src/api/dependencies.js'
 import { endpoints } from '../../src/api/endpoints.js'
 import { matchEndpoint, readRequest } from '../../src/api/read-request.js'
 import { type Read } from '../../src/api/read.js'
-import { publishedCode } from '../../src/api/state-key.js'
+import { addressDigits, publishedCode } from '../../src/api/state-key.js'
 import { readTouchedKeys, type TransactionDigest } from '../../src/follow/transaction-digest.js'
 import { Ledger } from '../../sandbox/ledger.js'
 import { defaultSettings } from '../../sandbox/options.js'
 import { dispatch } from '../../sandbox/serve-request.js'
+import { groupKey, itemKey, moduleKey, resourceKey, stateKeyBytes, stateKeyHash } from '../../sandbox/state-key.js'
 import { transactionRecord } from '../../sandbox/transactions.js'
+import { trustedStructTag } from '../../sandbox/type-tag.js'
 import { check, seedTitle } from '../support/properties.js'
 
 // Covers two epochs and every kind of change; ends before the large blocks.
@@ -117,6 +119,9 @@ const rawKey = (key: number): string => {
   return `0x${bytes.toString('hex')}`
 }
 
+const stateValueRequest = (key: Buffer): Request =>
+  requestOf('/v1/experimental/state_values/raw', bcs, JSON.stringify({ key: key.toString('hex') }))
+
 /** Requests that can be followed, by endpoint. */
 const requests: Readonly<Record<string, readonly Request[]>> = {
   table_item: handles.flatMap(handle =>
@@ -129,6 +134,14 @@ const requests: Readonly<Record<string, readonly Request[]>> = {
       requestOf(`/v1/tables/${handle}/raw_item`, bcs, JSON.stringify({ key: rawKey(key) }))
     )
   ),
+  raw_state_value: [
+    ...addresses.flatMap(address => [
+      groupKey(addressDigits(address), trustedStructTag('0x1::object::ObjectGroup')),
+      ...types.map(type => resourceKey(addressDigits(address), trustedStructTag(type)))
+    ]),
+    ...['menu', 'till', 'seasonal'].map(name => moduleKey(addressDigits('0x42'), name)),
+    ...[7, 8, 100, 110].map(key => itemKey(addressDigits('0x5eed'), Buffer.from(rawKey(key).slice(2), 'hex')))
+  ].map(key => stateValueRequest(stateKeyBytes(key))),
   account: addresses.flatMap(address => both(`/v1/accounts/${address}`)),
   account_resources: addresses.flatMap(address =>
     ['', '?limit=1', '?limit=3'].flatMap(page => both(`/v1/accounts/${address}/resources${page}`))
@@ -196,6 +209,20 @@ t.test('a coin store also depends on the store and the asset that the coin is pa
   t.notOk(namesOf(resourceRequest(`0x42::coin::CoinStore<${coin}>`)).includes(balance))
 })
 
+t.test('a state value depends on its key alone, by the hash that write sets have', async t => {
+  const [path, item] = [
+    moduleKey(addressDigits('0x42'), 'menu'),
+    itemKey(addressDigits('0x5eed'), Buffer.from('0ab7', 'hex'))
+  ]
+  for (const key of [path, item]) {
+    t.same(namesOf(stateValueRequest(stateKeyBytes(key))), [`state key of hash ${stateKeyHash(key)}`])
+  }
+  t.not(stateKeyBytes(item).equals(item), 'the length in BCS is not hashed')
+  t.same(namesOf(stateValueRequest(Buffer.from('0202abcd', 'hex'))), [
+    `state key of hash ${stateKeyHash(Buffer.from('02abcd', 'hex'))}`
+  ], 'nor that of a raw key')
+})
+
 t.test('what cannot be keyed depends on the whole table or account', async t => {
   const deep = (levels: number): string => 'vector<'.repeat(levels) + 'u8' + '>'.repeat(levels)
   const long = 'x'.repeat(5000)
@@ -236,6 +263,7 @@ for (const [name, candidates] of Object.entries(requests)) {
 const necessary: Readonly<Record<string, readonly string[]>> = {
   table_item: ['all items', 'item'],
   raw_table_item: ['item'],
+  raw_state_value: ['state'],
   account: ['resource'],
   account_resources: ['all resources'],
   account_resource: ['all groups', 'resource'],

@@ -85,7 +85,7 @@ t.test(`the node reads what varve reads, alike, and rejects what varve rejects (
       ) return false
       // Only the node knows if a cursor, an unknown type name, a raw key or a view's arguments are usable.
       return !isRejectedRequest(got) || targetOf(read).includes('start=') ||
-        ['raw_key', 'view'].includes(read.endpoint.takesBody ?? '') || namesUnknownType(read)
+        ['raw_key', 'state_key', 'view'].includes(read.endpoint.takesBody ?? '') || namesUnknownType(read)
     }),
     250
   )

@@ -16,7 +16,7 @@ function read (target: string, accept?: string): Read {
     method: match.endpoint.method,
     accept,
     contentType: 'application/json',
-    body: Buffer.from('{"key":"0xab","key_type":"address","value_type":"u8"}')
+    body: Buffer.from('{"key":"0x0200","key_type":"address","value_type":"u8"}')
   })
 }
 
@@ -77,6 +77,7 @@ t.test('a not-found is stored for its own kind of state at a version, whatever t
   const known: ReadonlyArray<readonly [target: string, code: string]> = [
     ['/v1/tables/0x1/item', 'table_item_not_found'],
     ['/v1/tables/0x1/raw_item', 'table_item_not_found'],
+    ['/v1/experimental/state_values/raw', 'state_value_not_found'],
     ['/v1/accounts/0x1/resource/0x1::a::B', 'resource_not_found'],
     ['/v1/accounts/0x1/module/a', 'module_not_found'],
     ['/v1/accounts/0x1/modules', 'none'],

@@ -90,6 +90,13 @@ const rows: readonly Row[] = [
     'key of a not-found': /\{"key":"0xAB"\}$/,
     class: 'immutable'
   }],
+  [['POST', '/v1/experimental/state_values/raw?ledger_version=7', '--data', '{"key":"0202ABCD"}', ...bcs], {
+    endpoint: 'raw_state_value',
+    body: '{"key":"0202ABCD"}',
+    key: /state_values\/raw\?ledger_version=7 \{"key":"0x0202abcd"\}$/,
+    'key of a not-found': /\{"key":"0202ABCD"\}$/,
+    class: 'immutable'
+  }],
   [[
     'POST',
     '/v1/tables/5eed/item?ledger_version=7',

@@ -153,6 +153,39 @@ t.test('under immutable caching a view is cacheable for a day only, since a rele
   )
 })
 
+t.test('a state value is shared by all variants of its key, and its not-found by equal text only', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t)
+  const value = (key: string): TestRequest => inBcs(post(JSON.stringify({ key })))
+  const target = at('/v1/experimental/state_values/raw', sandbox.ledger.head.version - 3000n)
+  const key = `01${'5eed'.padStart(64, '0')}080700000000000000`
+  const first = await varve.get(target, value(key))
+  t.match(first, {
+    status: 200,
+    headers: { [cacheStatusHeader]: storedMissStatus, 'content-type': 'application/x-bcs' }
+  })
+  const item = await varve.get(
+    target.replace('experimental/state_values/raw', 'tables/0x5eed/raw_item'),
+    value('0700000000000000')
+  )
+  t.ok(first.bytes.includes(item.bytes) && first.bytes.length > item.bytes.length, 'the value and its metadata')
+  const hit = await varve.get(target, value(`0x${key.toUpperCase()}`))
+  t.match(hit.headers, { [cacheStatusHeader]: memoryHitStatus })
+  t.ok(hit.bytes.equals(first.bytes))
+  for (
+    const [sent, status] of [['0202abcd', storedMissStatus.replace('200', '404')], ['0202abcd', memoryHitStatus], [
+      '0x0202abcd',
+      storedMissStatus.replace('200', '404')
+    ]] as const
+  ) {
+    t.match(await varve.get(target, value(sent)), {
+      status: 404,
+      body: /Raw State Value not found by StateKey\(0x0202abcd\) and Ledger version/,
+      headers: { [cacheStatusHeader]: status }
+    })
+  }
+  t.match(await varve.get(target, post('{"key":"0202abcd"}')), { status: 403, body: /api_disabled/ })
+})
+
 t.test('a raw table item is shared by all variants of its key, a not-found by equal text only', async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
   const version = sandbox.ledger.head.version - 3000n

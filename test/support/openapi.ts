@@ -191,6 +191,9 @@ export function operationRequests (hash: string): Readonly<Record<string, Operat
     raw_table_item: posted('/v1/tables/0x5eed/raw_item', { key: '0x0700000000000000' }, {
       accept: 'application/x-bcs'
     }),
+    raw_state_value: posted('/v1/experimental/state_values/raw', {
+      key: '0x010000000000000000000000000000000000000000000000000000000000005eed080700000000000000'
+    }, { accept: 'application/x-bcs' }),
     view: posted('/v1/view', { function: '0x1::timestamp::now_microseconds', type_arguments: [], arguments: [] }),
     account: { path: '/v1/accounts/0x1' },
     account_resources: { path: '/v1/accounts/0x1/resources?limit=3' },

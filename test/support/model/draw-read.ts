@@ -4,6 +4,7 @@ import { type Era } from './chain.js'
 import {
   type ReadKind,
   type ReadSpec,
+  stateKeys,
   states,
   type StreamName,
   tableKeys,
@@ -33,6 +34,7 @@ const weights: Partial<Record<ReadKind, number>> = {
   block: 6,
   state: 4,
   view: 2,
+  value: 2,
   height: 2,
   transaction: 3,
   list: 2,
@@ -85,6 +87,8 @@ export function drawRead (chance: SeededRandom, source: ReadSource): ReadSpec {
       return { kind, form, account: drawAccount(chance), of: chance.integerBelow(states.length), version: version() }
     case 'view':
       return { kind, form, of: chance.integerBelow(views.length), version: version() }
+    case 'value':
+      return { kind, form, of: chance.integerBelow(stateKeys.length), version: version() }
     case 'height': {
       const at = drawVersion(chance, source)
       const isThere = at >= era.archive.startVersion && at <= era.archive.head.version
@@ -239,10 +243,11 @@ export function neighbouringRead (read: ReadSpec, chance: SeededRandom, source: 
         : { ...read, version: moved(read.version), transactions: undefined }
     case 'state':
     case 'view':
+    case 'value':
       return chance.pick([
         { ...read, version: lately(chance, source) },
         { ...read, version: movedVersion(read.version) },
-        { ...read, of: chance.integerBelow(read.kind === 'state' ? states.length : views.length) }
+        { ...read, of: chance.integerBelow({ state: states, view: views, value: stateKeys }[read.kind].length) }
       ])
     case 'height':
       return chance.happens(0.5)

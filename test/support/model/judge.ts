@@ -324,6 +324,12 @@ export class Judge {
       response.status === 400 && parsedReadOf({ ...request, body: plainViewBody })?.endpoint.name === 'view' &&
       states.some(state => statusIn(era, { ...sent, target: '/v1/view' }, state) === 400)
     ) return undefined
+    // A node calls a malformed state key its own error, also after its head.
+    const [valueTarget = ''] = sent.target.split('?', 1)
+    if (
+      response.status === 400 && valueTarget.endsWith('/state_values/raw') &&
+      states.some(state => statusIn(era, { ...sent, target: valueTarget }, state) === 500)
+    ) return undefined
     return `rejected with ${response.status} ${response.bytes.toString()}, but upstreams respond ${
       rights.map(({ status }) => status).join()
     }`

@@ -28,6 +28,8 @@ export type ReadSpec =
     /** A read of an account or a view call by its index in a list below. */
     | { readonly kind: 'state', readonly account: string, readonly of: number, readonly version: bigint | undefined }
     | { readonly kind: 'view', readonly of: number, readonly version: bigint | undefined }
+    /** The value of a state key by its index in a list below; such values exist in BCS alone. */
+    | { readonly kind: 'value', readonly of: number, readonly version: bigint | undefined }
     | { readonly kind: 'height', readonly height: bigint, readonly transactions: 'true' | 'false' | undefined }
     | { readonly kind: 'transaction', readonly version: bigint, readonly hash: string | undefined }
     | { readonly kind: 'list', readonly start: bigint | undefined, readonly limit: number | undefined }
@@ -154,4 +156,14 @@ export const views: ReadonlyArray<readonly [function_: string, types: readonly s
   ['0xfeed::oracle::echo', ['u128'], ['"7"']],
   ['0x1::coin::balance', ['0x1::aptos_coin::AptosCoin'], ['"0xcafe"']],
   ['0xfeed::oracle::nothing', [], []]
+]
+
+/** State keys in hex: a resource, items that exist or do not, and bytes that are no key. */
+export const stateKeys: readonly string[] = [
+  `00${'1'.padStart(64, '0')}3601${'1'.padStart(64, '0')}05626c6f636b0d426c6f636b5265736f7572636500`,
+  `01${'5eed'.padStart(64, '0')}080700000000000000`,
+  `01${'5eed'.padStart(64, '0')}080700000000000001`,
+  `01${'5eed'.padStart(64, '0')}01ff`,
+  '0202abcd',
+  '0202abcd00'
 ]

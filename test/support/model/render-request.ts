@@ -1,5 +1,5 @@
 import { latin1Of, type ModelRequest } from './request.js'
-import { type ReadSpec, states, streams, views } from './read-spec.js'
+import { type ReadSpec, stateKeys, states, streams, views } from './read-spec.js'
 import { type SeededRandom } from './seeded-random.js'
 
 /** Request variant: 0 is the plainest of each choice. */
@@ -148,7 +148,7 @@ export const plainRequest = (read: ReadSpec): ModelRequest => renderRequest(read
 
 /** Renders a request variant of a read. */
 export function renderRequest (plain: ReadSpec, how: RequestStyle): ModelRequest {
-  const accept = pick(plain.form === 'bcs' ? bcsTypes : jsonTypes, how.accept)
+  const accept = pick(plain.form === 'bcs' || plain.kind === 'value' ? bcsTypes : jsonTypes, how.accept)
   const headers: Array<[string, string]> = accept === undefined ? [] : [['accept', accept]]
   const get = (target: string): ModelRequest => ({ method: how.isHead ? 'HEAD' : 'GET', target, headers })
   const integer = (value: bigint | number | undefined): string | undefined =>
@@ -204,6 +204,15 @@ export function renderRequest (plain: ReadSpec, how: RequestStyle): ModelRequest
         headers: [...headers, ['content-type', pick(contentTypes, how.json)]],
         body: latin1Of(viewBody(views[plain.of] ?? ['', [], []], how))
       }
+    case 'value': {
+      const key = stateKeys[plain.of] ?? ''
+      return {
+        method: 'POST',
+        target: `/v1/experimental/state_values/raw${queryOf([['ledger_version', integer(plain.version)]], how.query)}`,
+        headers: [...headers, ['content-type', pick(contentTypes, how.json)]],
+        body: JSON.stringify({ key: pick([`0x${key}`, key, key.toUpperCase(), `0x${key.toUpperCase()}`], how.key) })
+      }
+    }
     case 'height':
       return get(
         `/v1/blocks/by_height/${integerOf(plain.height, how.integer)}${
