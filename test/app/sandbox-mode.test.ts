@@ -27,6 +27,13 @@ async function sandbox (
   return { command, url, adminUrl }
 }
 
+/** Reads the readiness, and how often it names the sandbox: on a busy machine it reports shed load beside that. */
+async function readiness (adminUrl: string, target = '/readyz'): Promise<object> {
+  const { status, body } = await sendRequest(adminUrl, target)
+  const read = JSON.parse(body) as { degraded: string[] }
+  return { status, ...read, sandboxes: read.degraded.filter(text => text === 'sandbox').length }
+}
+
 /** Returns the complete response to raw bytes that no HTTP client would send. */
 async function rawResponse (url: string, text: string): Promise<string> {
   const { hostname, port } = new URL(url)
@@ -183,22 +190,15 @@ t.test(
       level: 40,
       msg: 'sandbox: serving made-up data of the embedded node, requested by --sandbox or VARVE_SANDBOX'
     })
-    const { status, body } = await sendRequest(adminUrl, '/readyz')
-    t.match([status, JSON.parse(body)], [200, { ready: true, level: 'amber', degraded: ['sandbox'] }])
-    t.match(JSON.parse((await sendRequest(adminUrl, '/status.json')).body), {
-      degraded: ['sandbox'],
-      varve: { isSandbox: true }
-    })
+    t.match(await readiness(adminUrl), { status: 200, ready: true, level: 'amber', sandboxes: 1 })
+    t.match(await readiness(adminUrl, '/status.json'), { sandboxes: 1, varve: { isSandbox: true } })
     t.match((await sendRequest(adminUrl, '/metrics')).body, /^varve_sandbox 1$/m)
   }
 )
 
 t.test('a sandbox with two workers is reported once in /readyz and in the metric', together(), async t => {
   const { adminUrl } = await sandbox(t, ['--sandbox', '--workers', '2'])
-  const degraded = async (): Promise<readonly string[]> =>
-    (JSON.parse((await sendRequest(adminUrl, '/readyz')).body) as { degraded: string[] }).degraded
-  await until(async () => (await degraded()).length === 1, 'one thing is degraded').catch(() => {})
-  t.same(await degraded(), ['sandbox'])
+  t.match(await readiness(adminUrl), { sandboxes: 1 })
   t.match((await sendRequest(adminUrl, '/metrics')).body, /^varve_sandbox 1$/m)
 })
 
