@@ -56,13 +56,17 @@ export async function startTwins (t: Test, change: ConfigChange = {}): Promise<T
   }
 }
 
-/** Requests a body in gzip at both until both have it: varve compresses in the background. */
+/** Has a body compressed at both, which varve does in the background, by as many requests at any speed. */
 export async function warmGzip (twins: Twins, target: string): Promise<void> {
-  const send = `GET ${target} HTTP/1.1\r\nHost: x\r\nAccept-Encoding: gzip\r\nConnection: close\r\n\r\n`
-  await until(async () => {
-    const { fast, plain } = await twins.run([{ send }])
-    return [fast, plain].every(text => text.includes('content-encoding: gzip'))
-  }, `${target} in gzip`)
+  const request = `GET ${target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n`
+  const cachedBytes = async (): Promise<number[]> =>
+    await Promise.all(
+      [twins.fast, twins.plain].map(async varve => await varve.metric('varve_cache_bytes{tier="memory"}') ?? NaN)
+    )
+  await twins.run([{ send: `${request}\r\n` }])
+  const plain = await cachedBytes()
+  await twins.run([{ send: `${request}Accept-Encoding: gzip\r\n\r\n` }])
+  await until(async () => (await cachedBytes()).every((bytes, at) => bytes > (plain[at] ?? NaN)), `${target} in gzip`)
 }
 
 const comparedSeries =
@@ -92,7 +96,7 @@ export function drawFrom (seed: number): Draw {
   return () => random.next()
 }
 
-const lastRequest = 'GET /-/healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n'
+const health = 'GET /-/healthz HTTP/1.1\r\nHost: x\r\n'
 
 /** Draws the steps of one connection: requests that are kept apart, split, pipelined, half-closed or reset. */
 export function drawSession (draw: Draw, requests: readonly string[]): WireStep[] {
@@ -107,9 +111,11 @@ export function drawSession (draw: Draw, requests: readonly string[]): WireStep[
     if (draw() < 0.9) steps.push({ responses })
   }
   const end = draw()
-  if (end < 0.15) return [...steps, { responses }, { send: 'GET /v1/acc' }, 'reset']
+  // Resets only after a later response has begun: a forwarded one that is cut is logged without its bytes.
+  const whole = [{ responses }, { send: `${health}\r\n` }, { responses: responses + 1 }]
+  if (end < 0.15) return [...steps, ...whole, { send: 'GET /v1/acc' }, 'reset']
   if (end < 0.4) return [...steps, 'end']
-  return [...steps, { send: lastRequest }]
+  return [...steps, { send: `${health}Connection: close\r\n\r\n` }]
 }
 
 function piecesOf (draw: Draw, text: string): string[] {
