@@ -5,14 +5,7 @@ import { type VersionWaitResult, type VersionWaits } from '../chain/version-wait
 import { type TailResult } from '../follow/tail-reader.js'
 import { type TouchAllReason } from '../follow/transaction-digest.js'
 import { type VerifyResult } from '../follow/verify-write-sets.js'
-import {
-  type ConnectionCutReason,
-  metricGroups,
-  metricList,
-  type MetricName,
-  namedIn,
-  statusLabelOf
-} from './definitions.js'
+import { type ConnectionCutReason, metricGroups, metricList, type MetricName, namedIn } from './definitions.js'
 import {
   type Counters,
   makeCollectedCounter,
@@ -23,7 +16,7 @@ import {
   type LabelledValue
 } from './metric-factories.js'
 import { type Counts, type FaultName } from './recent-counts.js'
-import { RequestSeries } from './request-series.js'
+import { RequestSeries, upstreamSeries } from './request-series.js'
 import { type MetricFamilies } from './summed-metrics.js'
 import { type Totals } from './totals.js'
 import { type LeaseResult } from '../cache/coalescer.js'
@@ -71,7 +64,7 @@ export class Metrics {
   // Plain maps by client and outcome, since the hit path is hot.
   readonly #clientRequests = new Map<string, Map<OutcomeName, number>>()
   readonly #counters: Counters
-  readonly #upstreamSeconds = makeHistogram(this.registry, 'varve_upstream_request_duration_seconds')
+  readonly #upstreamRequests = upstreamSeries(this.registry)
   readonly #prunedDistance = makeHistogram(this.registry, 'varve_pruned_distance_versions')
   readonly #redisSeconds = makeHistogram(this.registry, 'varve_redis_duration_seconds')
   readonly #tiers = new Set<TierName>(['memory'])
@@ -290,8 +283,7 @@ export class Metrics {
 
   fetched (upstream: string, endpoint: string, status: string, tookSeconds: number): void {
     if (status === 'exhausted') this.#faults.descriptors_exhausted++
-    this.#counters.varve_upstream_requests_total.inc({ upstream, endpoint, status: statusLabelOf(status) })
-    this.#upstreamSeconds.observe({ upstream }, tookSeconds)
+    this.#upstreamRequests.add(upstream, endpoint, status, tookSeconds)
   }
 
   pruned (endpoint: EndpointLabel, answer: keyof Counts['pruned'], distanceVersions: bigint | undefined): void {

@@ -1,51 +1,132 @@
 import { type Metric, type Registry } from 'prom-client'
 import { isSaved, outcomeNames, type OutcomeName } from '../proxy/outcomes.js'
-import { definitionOf, statusLabelOf } from './definitions.js'
+import { type CounterName, definitionOf, type MetricDefinition, type MetricName, statusLabelOf } from './definitions.js'
 import { makeCollectedCounter, type LabelledValue } from './metric-factories.js'
 import { sumBuckets } from './totals.js'
 
-/** Durations of one endpoint and outcome; buckets are not cumulative, the last one is above all bounds. */
-interface Durations {
-  readonly labels: { readonly endpoint: string, readonly outcome: OutcomeName }
+/** Durations of the requests that two labels name; buckets are not cumulative, the last one is above all bounds. */
+interface Durations<Second extends string> {
+  readonly labels: readonly [first: string, second: Second]
   readonly buckets: number[]
-  readonly byStatus: Map<number, number>
+  readonly byStatus: Map<number | string, number>
   sum: number
 }
 
-/**
- * Counts and times client requests. prom-client hashes labels per observation, which took longer than a cache look-up;
- * this converts at a scrape.
- */
-export class RequestSeries {
-  readonly #definition = definitionOf('varve_request_duration_seconds')
-  readonly #bounds = this.#definition.bounds
-  readonly #durations = new Map<string, Map<OutcomeName, Durations>>()
+/** A counter by two labels and status, and the histogram of its requests by the labels that it has of the two. */
+interface SeriesOptions {
+  readonly counter: CounterName
+  readonly histogram: MetricName
+  readonly labels: readonly [first: string, second: string]
+}
 
-  constructor (registry: Registry) {
+/**
+ * Counts and times requests. prom-client hashes labels per observation, which took longer than a cache look-up; this
+ * converts at a scrape.
+ */
+class TimedRequests<Second extends string> {
+  readonly #options: SeriesOptions
+  readonly #definition: MetricDefinition
+  readonly #durations = new Map<string, Map<Second, Durations<Second>>>()
+
+  constructor (registry: Registry, options: SeriesOptions) {
+    const { counter, histogram, labels: [first, second] } = options
+    this.#options = options
+    this.#definition = definitionOf(histogram)
     makeCollectedCounter(
       registry,
-      'varve_requests_total',
+      counter,
       () =>
-        this.#all().flatMap(({ labels, byStatus }) =>
-          [...byStatus].map(([status, count]): LabelledValue => [{ ...labels, status: statusLabelOf(status) }, count])
+        this.all().flatMap(({ labels, byStatus }) =>
+          [...byStatus].map(([status, count]): LabelledValue => [
+            { [first]: labels[0], [second]: labels[1], status: statusLabelOf(status) },
+            count
+          ])
         )
     )
     // Registers the members that a registry uses of a metric.
     registry.registerMetric({
-      name: this.#definition.name,
+      name: histogram,
       get: async () => this.#histogram(),
       reset: () => this.#durations.clear()
     } as unknown as Metric)
   }
 
-  add (endpoint: string, outcome: OutcomeName, status: number, seconds: number): void {
-    const durations = this.#durationsOf(endpoint, outcome)
+  add (first: string, second: Second, status: number | string, seconds: number): void {
+    const { bounds } = this.#definition
+    const durations = this.#durationsOf(first, second)
     const { buckets, byStatus } = durations
     byStatus.set(status, (byStatus.get(status) ?? 0) + 1)
     durations.sum += seconds
     let at = 0
-    while (seconds > (this.#bounds[at] ?? Infinity)) at++
+    while (seconds > (bounds[at] ?? Infinity)) at++
     buckets[at] = (buckets[at] ?? 0) + 1
+  }
+
+  all (): Array<Durations<Second>> {
+    return [...this.#durations.values()].flatMap(each => [...each.values()])
+  }
+
+  #durationsOf (first: string, second: Second): Durations<Second> {
+    let bySecond = this.#durations.get(first)
+    if (bySecond === undefined) this.#durations.set(first, bySecond = new Map<Second, Durations<Second>>())
+    let durations = bySecond.get(second)
+    if (durations === undefined) {
+      const buckets = Array.from({ length: this.#definition.bounds.length + 1 }, () => 0)
+      durations = { labels: [first, second], buckets, byStatus: new Map(), sum: 0 }
+      bySecond.set(second, durations)
+    }
+    return durations
+  }
+
+  /** Merges what differs only in labels that the histogram lacks. */
+  #histogram (): object {
+    const { name, help, bounds, labels: own } = this.#definition
+    const [first, second] = this.#options.labels
+    const series = second in own
+      ? this.all().map(each => [each])
+      : [...this.#durations.values()].map(bySecond => [...bySecond.values()])
+    const values = series.flatMap(merged => {
+      const [labels = ['', '']] = merged.map(each => each.labels)
+      const named = { [first]: labels[0], ...(second in own && { [second]: labels[1] }) }
+      let count = 0
+      const lines = sumBuckets(merged.map(({ buckets }) => buckets)).map((bucketCount, at) => {
+        count += bucketCount
+        return { metricName: `${name}_bucket`, labels: { le: bounds[at] ?? '+Inf', ...named }, value: count }
+      })
+      const sum = merged.reduce((total, each) => total + each.sum, 0)
+      return [...lines, { metricName: `${name}_sum`, labels: named, value: sum }, {
+        metricName: `${name}_count`,
+        labels: named,
+        value: count
+      }]
+    })
+    return { name, help, type: 'histogram', values, aggregator: 'sum' }
+  }
+}
+
+/** Requests to upstreams, by upstream and endpoint. */
+export function upstreamSeries (registry: Registry): TimedRequests<string> {
+  return new TimedRequests(registry, {
+    counter: 'varve_upstream_requests_total',
+    histogram: 'varve_upstream_request_duration_seconds',
+    labels: ['upstream', 'endpoint']
+  })
+}
+
+/** Requests of clients, by endpoint and outcome. */
+export class RequestSeries {
+  readonly #requests: TimedRequests<OutcomeName>
+
+  constructor (registry: Registry) {
+    this.#requests = new TimedRequests(registry, {
+      counter: 'varve_requests_total',
+      histogram: 'varve_request_duration_seconds',
+      labels: ['endpoint', 'outcome']
+    })
+  }
+
+  add (endpoint: string, outcome: OutcomeName, status: number, seconds: number): void {
+    this.#requests.add(endpoint, outcome, status, seconds)
   }
 
   /** Adds up the requests since the start: by outcome, by endpoint, and those with status 500 or above. */
@@ -53,13 +134,13 @@ export class RequestSeries {
     const outcomes = Object.fromEntries(outcomeNames.map(name => [name, 0])) as Record<OutcomeName, number>
     const endpoints: Record<string, { requests: number, saved: number }> = {}
     let serverErrors = 0
-    for (const { labels: { endpoint, outcome }, byStatus } of this.#all()) {
+    for (const { labels: [endpoint, outcome], byStatus } of this.#requests.all()) {
       const of = endpoints[endpoint] ??= { requests: 0, saved: 0 }
       for (const [status, count] of byStatus) {
         outcomes[outcome] += count
         of.requests += count
         if (isSaved(outcome)) of.saved += count
-        if (status >= 500) serverErrors += count
+        if (Number(status) >= 500) serverErrors += count
       }
     }
     return { outcomes, endpoints, serverErrors }
@@ -67,43 +148,8 @@ export class RequestSeries {
 
   /** Returns the durations of the outcomes that match, over all endpoints: a count for each bucket. */
   durations (isWanted: (outcome: OutcomeName) => boolean): number[] {
-    return sumBuckets(this.#all().filter(({ labels }) => isWanted(labels.outcome)).map(({ buckets }) => buckets))
-  }
-
-  #durationsOf (endpoint: string, outcome: OutcomeName): Durations {
-    let outcomes = this.#durations.get(endpoint)
-    if (outcomes === undefined) this.#durations.set(endpoint, outcomes = new Map<OutcomeName, Durations>())
-    let durations = outcomes.get(outcome)
-    if (durations === undefined) {
-      durations = {
-        labels: { endpoint, outcome },
-        buckets: Array.from({ length: this.#bounds.length + 1 }, () => 0),
-        byStatus: new Map(),
-        sum: 0
-      }
-      outcomes.set(outcome, durations)
-    }
-    return durations
-  }
-
-  #all (): Durations[] {
-    return [...this.#durations.values()].flatMap(outcomes => [...outcomes.values()])
-  }
-
-  #histogram (): object {
-    const { name, help } = this.#definition
-    const values = this.#all().flatMap(({ labels, buckets, sum }) => {
-      let count = 0
-      const lines = buckets.map((bucketCount, at) => {
-        count += bucketCount
-        return { metricName: `${name}_bucket`, labels: { le: this.#bounds[at] ?? '+Inf', ...labels }, value: count }
-      })
-      return [...lines, { metricName: `${name}_sum`, labels, value: sum }, {
-        metricName: `${name}_count`,
-        labels,
-        value: count
-      }]
-    })
-    return { name, help, type: 'histogram', values, aggregator: 'sum' }
+    return sumBuckets(
+      this.#requests.all().filter(({ labels: [, outcome] }) => isWanted(outcome)).map(({ buckets }) => buckets)
+    )
   }
 }

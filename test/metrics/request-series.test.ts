@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { Counter, Histogram, Registry } from 'prom-client'
 import t from 'tap'
 import { definitionOf } from '../../src/metrics/definitions.js'
-import { RequestSeries } from '../../src/metrics/request-series.js'
+import { RequestSeries, upstreamSeries } from '../../src/metrics/request-series.js'
 import { checkAsync, seedTitle } from '../support/properties.js'
 
 const requests = definitionOf('varve_requests_total')
@@ -49,4 +49,35 @@ t.test(`a scrape equals prom-client's own (${seedTitle})`, async () => {
     }),
     200
   )
+})
+
+t.test(`a scrape of upstream requests equals prom-client's own (${seedTitle})`, async () => {
+  const response = fc.record({
+    upstream: fc.constantFrom('a', 'b'),
+    endpoint: fc.constantFrom('info', 'other'),
+    status: fc.constantFrom('200', '503', 'timeout'),
+    // Sums of these are exact in any order.
+    tookSeconds: fc.nat(20_480).map(parts => parts / 1024)
+  })
+  await checkAsync(fc.asyncProperty(fc.array(response), async responses => {
+    const ours = new Registry()
+    const series = upstreamSeries(ours)
+    const theirs = new Registry()
+    const counts = definitionOf('varve_upstream_requests_total')
+    const durations = definitionOf('varve_upstream_request_duration_seconds')
+    const counter = new Counter({ ...counts, labelNames: ['upstream', 'endpoint', 'status'], registers: [theirs] })
+    const histogram = new Histogram({
+      name: durations.name,
+      help: durations.help,
+      labelNames: ['upstream'],
+      buckets: [...durations.bounds],
+      registers: [theirs]
+    })
+    for (const { upstream, endpoint, status, tookSeconds } of responses) {
+      series.add(upstream, endpoint, status, tookSeconds)
+      counter.inc({ upstream, endpoint, status })
+      histogram.observe({ upstream }, tookSeconds)
+    }
+    return (await printed(ours)).join('\n') === (await printed(theirs)).join('\n')
+  }))
 })
