@@ -123,14 +123,13 @@ function allowsMethod (endpoint: Endpoint, method: string): boolean {
 }
 
 function capture ({ path }: Endpoint, segments: readonly string[]): CapturedSegment[] | undefined {
-  if (segments.length > path.length) return undefined
-  const captured: CapturedSegment[] = []
-  for (const [at, part] of path.entries()) {
-    const raw = segments[at]
-    if (raw === undefined || (typeof part === 'string' && part !== raw)) return undefined
-    captured.push(typeof part === 'string' ? part : { parameter: part, raw })
+  if (segments.length !== path.length) return undefined
+  // Compares before it makes anything, since most endpoints do not match.
+  for (let at = 0; at < path.length; at++) {
+    const part = path[at]
+    if (typeof part === 'string' && part !== segments[at]) return undefined
   }
-  return captured
+  return path.map((part, at) => typeof part === 'string' ? part : { parameter: part, raw: segments[at] ?? '' })
 }
 
 function readSegment ({ parameter, raw }: Exclude<CapturedSegment, string>): string {

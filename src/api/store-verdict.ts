@@ -283,6 +283,7 @@ function notStorable (notStored: NotStoredReason): StoreVerdict {
 }
 
 function forbidsStoring (response: UpstreamResponse): boolean {
+  if (response.headers['cache-control'] === undefined && response.headers['vary'] === undefined) return false
   const directives = headerItems(headerOf(response, 'cache-control')).map(item => item.split('=', 1).join(''))
   if (directives.some(name => name === 'no-store' || name === 'private' || name === 'no-cache')) return true
   return headerItems(headerOf(response, 'vary')).some(name => !harmlessVary.has(name))

@@ -64,8 +64,9 @@ const noneEncoded: Entry['encoded'] = {}
 export function makeEntry (parts: EntryParts): Entry {
   const { key, status, contentType, cursorAndGasHeaders, release } = parts
   const { expiresAtMs, validity, lowestVersion, readAt, dependencies } = parts
-  const body = copyBytes(parts.body)
-  const etag = computeEtag(contentType, body)
+  const { body, etag } = parts.body.length < minOwnBytes
+    ? copyWithEtag(contentType, parts.body)
+    : { body: copyBytes(parts.body), etag: computeEtag(contentType, parts.body) }
   const rawHeaders = rawHeadersOf(parts, body, etag, [])
   // Names each property, because an object built by spreading takes several times the memory.
   return {
@@ -120,11 +121,22 @@ export function costOf (entry: Entry): number {
 
 /** Returns a strong ETag of content type and body. */
 export function computeEtag (contentType: string, body: Buffer): string {
+  return body.length < minOwnBytes
+    ? copyWithEtag(contentType, body).etag
+    : etagOf(createHash('sha256').update(`${contentType}\n`).update(body).digest('base64url'))
+}
+
+/** Copies a short body, with its ETag: a one-shot hash leaves no object to collect, and reads the copy and its type. */
+function copyWithEtag (contentType: string, body: Buffer): Pick<Entry, 'body' | 'etag'> {
   const head = `${contentType}\n`
-  // A one-shot hash leaves no object for the garbage collector, but needs the bytes in one place.
-  const digest = body.length < minOwnBytes
-    ? hash('sha256', Buffer.concat([Buffer.from(head), body]), 'base64url')
-    : createHash('sha256').update(head).update(body).digest('base64url')
+  const headBytes = Buffer.byteLength(head)
+  const bytes = Buffer.allocUnsafeSlow(headBytes + body.length)
+  bytes.write(head)
+  body.copy(bytes, headBytes)
+  return { body: bytes.subarray(headBytes), etag: etagOf(hash('sha256', bytes, 'base64url')) }
+}
+
+function etagOf (digest: string): string {
   return flattenHeader(`"${digest.slice(0, 27)}"`)
 }
 

@@ -1,4 +1,6 @@
-import { validateHeaderName, validateHeaderValue } from 'node:http'
+// Patterns of what Node.js accepts, whose own checks take longer than the printing; a test compares the two.
+const validName = /^[\^_`a-zA-Z\-0-9!#$%&'*+.|~]+$/
+const invalidInValue = /[^\t\x20-\x7e\x80-\xff]/
 
 /**
  * Prints headers for the wire, validated as Node.js does for each response; done once for many responses. Omits
@@ -6,20 +8,11 @@ import { validateHeaderName, validateHeaderValue } from 'node:http'
  */
 export function printHeaders (rawHeaders: readonly string[]): string | undefined {
   // Joins once, because repeated concatenation builds a V8 rope, which is flattened on every write.
-  const pieces = new Array<string>(rawHeaders.length * 2).fill('')
-  try {
-    for (let at = 0; at < rawHeaders.length; at += 2) {
-      const [name = '', value = ''] = [rawHeaders[at], rawHeaders[at + 1]]
-      validateHeaderName(name)
-      validateHeaderValue(name, value)
-      if (name === 'content-length') continue
-      pieces[at * 2] = name
-      pieces[at * 2 + 1] = ': '
-      pieces[at * 2 + 2] = value
-      pieces[at * 2 + 3] = '\r\n'
-    }
-  } catch {
-    return undefined
+  const pieces: string[] = []
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const [name = '', value = ''] = [rawHeaders[at], rawHeaders[at + 1]]
+    if (!validName.test(name) || invalidInValue.test(value)) return undefined
+    if (name !== 'content-length') pieces.push(name, ': ', value, '\r\n')
   }
   return pieces.join('')
 }
