@@ -44,7 +44,7 @@ async function check () {
   say('running the checks that saturate the machine, then those that measure ...')
   const run = async (files, most) => await runTap(singly(files), { jobs: most, timeoutSeconds: 600, env: firstSeconds })
   runs.push(await run(saturating, saturating.length))
-  runs.push(...await Promise.all([alone, waits].map(async files => await run(files, 1))))
+  runs.push(...await Promise.all([run(alone, 1), run(waits, waits.length)]))
   return sumOf([fast, ...runs])
 }
 

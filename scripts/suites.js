@@ -23,7 +23,7 @@ const saturating = slow('', 'soak', 'fuzz')
 /** Files that measure time and compute, so they run one at a time, beside no other but those that measure waits. */
 const alone = slow('', 'http/blocked-loop', 'http/overload')
 
-/** Files that measure waits and use next to no processor time. */
+/** Files that measure waits and use next to no processor time, so they run beside each other. */
 const waits = slow('', 'redis/faults', 'http/slow-clients')
 
 /** Files that wait for timers of half a minute and more and use next to no processor time, so they run beside all. */
