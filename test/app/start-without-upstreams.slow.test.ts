@@ -16,6 +16,7 @@ import {
   untilInRedis
 } from '../support/replicas.js'
 import { redisHitStatus, cacheStatusHeader } from '../support/cache-status.js'
+import { startInFrontOf } from '../support/multiple-upstreams.js'
 import { slowRedis } from '../support/tcp-gate.js'
 import { until } from '../support/until.js'
 import { type TestVarve, varveAt } from '../support/varve.js'
@@ -379,4 +380,27 @@ t.test('with Redis down as well varve serves nothing until Redis returns', async
     body: bodies.get(1000),
     headers: { [cacheStatusHeader]: redisHitStatus }
   })
+})
+
+t.test('after a restart with all upstreams down, entries of the remembered chain are served', async t => {
+  const redis = await startRedis(t)
+  const sandboxes = [await startSandboxNode(t), await startSandboxNode(t), await startSandboxNode(t, { chainId: 9 })]
+  const sharedConfig = { cache: { redis: { url: redis.url, timeoutMs: 2000 } } }
+  const { varve, get, upStates } = await startInFrontOf(t, sandboxes, sharedConfig)
+  await until(async () => await upStates() === '1,1,0', 'the third is quarantined')
+  const { body } = await get(blockTarget(2000))
+  const remembered = async (): Promise<string[]> => await redis.client.keys('varve:1:last space *')
+  await until(
+    async () =>
+      (await remembered()).length === 2 && (await redis.client.keys(`${anySpace} json blocks ???`)).length === 1,
+    'the block is in Redis',
+    8000
+  )
+  await varve.stop({ drainMs: 0 })
+  await Promise.all(sandboxes.map(async sandbox => {
+    await sandbox.close()
+  }))
+  const late = await startInFrontOf(t, sandboxes, sharedConfig)
+  t.match(await late.get(blockTarget(2000)), { status: 200, body, headers: { [cacheStatusHeader]: redisHitStatus } })
+  t.match(await late.get(blockTarget(3000)), { status: 503 })
 })

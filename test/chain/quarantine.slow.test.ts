@@ -63,20 +63,6 @@ t.test(
   }
 )
 
-t.test('among several upstreams it is quarantined', together(), async t => {
-  const [stays, old, longer] = [
-    await startSandboxNode(t, whole),
-    await startSandboxNode(t, whole),
-    await startSandboxNode(t, { ...whole, seed: 7, blocks: 3000 })
-  ]
-  const front = await frontOf(t, old.url)
-  const { get, statusOf, upStates } = await startInFrontOf(t, [stays, front as never], { head: { pollMs: 500 } })
-  await until(async () => await upStates() === '1,1', 'both upstreams are up')
-  front.to = longer.url
-  await until(async () => (await statusOf('n2'))['state'] === 'quarantined', 'the chain reset is counted', 14_000)
-  t.equal((await get(block(2000))).body, (await sendRequest(stays.url, block(2000))).body)
-})
-
 t.test('an upstream that rations its blocks by height but is healthy otherwise stays verified', together(), async t => {
   const upstream = await startSandboxNode(t, whole)
   const { get } = await startInFrontOf(t, [upstream])
@@ -123,19 +109,3 @@ t.test('an upstream that is slow to compare delays no reads of another', togethe
   }
   t.ok(slowestMs < 400, `${slowestMs} ms`)
 })
-
-t.test(
-  'if upstreams disagree at the start, the first configured one that responds in time decides',
-  together(),
-  async t => {
-    const [first, second] = [
-      await startSandboxNode(t, { ...whole, seed: 7, blocks: 3000 }),
-      await startSandboxNode(t, whole)
-    ]
-    const slow = first.faults.add({ kind: 'slow', ms: 9000 })
-    const { get, statusOf } = await startInFrontOf(t, [first, second], { head: { pollMs: 500 } }, { timeoutMs: 12_000 })
-    slow.remove()
-    await until(async () => (await statusOf('n2'))['state'] === 'quarantined', 'upstream n2 is quarantined', 14_000)
-    t.equal((await get(block(2000))).body, (await sendRequest(first.url, block(2000))).body)
-  }
-)

@@ -113,32 +113,6 @@ t.test('/status.json reports if Redis is up and contains no secrets of the confi
   t.notMatch(await statusJson() + (await sendRequest(varve.adminUrl, '/status')).body, /s3cret/)
 })
 
-t.test('several workers report recent requests as one, including those of a worker that died', async t => {
-  const sandbox = await startSandboxNode(t, { prunedBlocks: 0 })
-  const varve = await varveAt(t, sandbox.url, { workers: 2, log: { level: 'silent' } })
-  for (let nth = 0; nth < 8; nth++) await varve.get(`${modules}&ledger_version=500`)
-  const requestTotal = async (): Promise<number> => {
-    const { recent } = JSON.parse((await sendRequest(varve.adminUrl, '/status.json')).body) as ReturnType<
-      typeof healthyStatus
-    >
-    return Object.values(recent?.outcomes ?? {}).flat().reduce((sum, step) => sum + step, 0)
-  }
-  t.equal(await requestTotal(), 8)
-  const { tiers, workers } = JSON.parse((await sendRequest(varve.adminUrl, '/status.json')).body) as {
-    tiers: { memory: { entries: number } },
-    workers: Array<{ pid: number }>
-  }
-  t.ok(tiers.memory.entries >= 1 && tiers.memory.entries <= 2)
-  process.kill(workers[0]?.pid ?? NaN, 'SIGKILL')
-  await until(async () => {
-    const { workers: now } = JSON.parse((await sendRequest(varve.adminUrl, '/status.json')).body) as {
-      workers: Array<{ pid: number, ready: boolean }>
-    }
-    return now.length === 2 && now.every(({ pid, ready }) => ready && pid !== workers[0]?.pid)
-  }, 'another worker has replaced the lost one')
-  t.equal(await requestTotal(), 8)
-})
-
 t.test('numbers, durations and foreign texts are formatted for people', async t => {
   // The page's scripts are JavaScript without types.
   const words = await import(join(folder, 'words.js')) as Record<string, (...given: unknown[]) => unknown>

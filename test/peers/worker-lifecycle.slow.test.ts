@@ -5,7 +5,6 @@ import t, { type Test } from 'tap'
 import { configSchema, type Config } from '../../src/config/schema.js'
 import { sendRequest } from '../support/client.js'
 import { portOf, startSandboxNode } from '../support/replicas.js'
-import { startRedis } from '../support/redis-server.js'
 import { respondOk, startStubUpstream } from '../support/stub-upstream.js'
 import { scrape } from '../support/scrape.js'
 import { startIdleMeter, until } from '../support/until.js'
@@ -265,35 +264,6 @@ t.test('after a chain reset all workers switch to the new chain, and none serves
     return bodies.every(body => body === now)
   }, 'every worker serves the new chain')
   for (let nth = 0; nth < 20; nth++) t.equal((await varve.get(target)).body, now)
-})
-
-t.test('workers share a Redis as replicas do: one fetch serves all, and a purge reaches all', async t => {
-  const [upstream, redis] = [await startSandboxNode(t, { prunedBlocks: 0 }), await startRedis(t)]
-  const varve = await varveAt(t, upstream.url, { ...quietConfig, workers: 3, cache: { redis: { url: redis.url } } })
-  // Workers that begin spaces at the same time agree on one soon after.
-  let version = 1000
-  const untilShared = async (): Promise<void> => {
-    await until(async () => {
-      t.match((await varve.get(modules(++version))).headers, { 'cache-status': /stored/ })
-      return !(await requestEachWorker(varve, modules(version), 3)).some(status => status.includes('uri-miss'))
-    }, 'one fetch serves all workers')
-  }
-  await untilShared()
-  const purged = await sendRequest(varve.adminUrl, '/purge', {
-    method: 'POST',
-    headers: { authorization: `Bearer ${token}` },
-    body: JSON.stringify({ method: 'GET', url: modules(version) })
-  })
-  t.match(purged, { status: 200, body: '{"purged":true,"everywhere":true}' })
-  t.match((await varve.get(modules(version))).headers, { 'cache-status': /uri-miss/ })
-  const purgedAll = await sendRequest(varve.adminUrl, '/purge', {
-    method: 'POST',
-    headers: { authorization: `Bearer ${token}` },
-    body: '{"all":true}'
-  })
-  t.equal(purgedAll.status, 200)
-  t.match((await varve.get(modules(version))).headers, { 'cache-status': /uri-miss/ })
-  await untilShared()
 })
 
 t.test('each worker accepts its share of the connection limit, and all are counted together', async t => {

@@ -23,6 +23,13 @@ t.test('a worker pool behaves as one varve', async t => {
       body: JSON.stringify(body)
     })
 
+  const recentTotal = async (): Promise<number> => {
+    const { recent } = JSON.parse((await sendRequest(varve.adminUrl, '/status.json')).body) as {
+      recent: { outcomes: Record<string, number[]> }
+    }
+    return Object.values(recent.outcomes).flat().reduce((sum, step) => sum + step, 0)
+  }
+
   await t.test('workers share one address, cache separately, and look like one varve to an operator', async t => {
     t.match(await sendRequest(varve.adminUrl, '/readyz'), {
       status: 200,
@@ -108,7 +115,7 @@ t.test('a worker pool behaves as one varve', async t => {
   })
 
   await t.test('a dead worker is replaced, its clients are disconnected at once, and its counts remain', async t => {
-    const counted = await varve.metric(misses)
+    const [counted, recent] = [await varve.metric(misses), await recentTotal()]
     upstream.requests.reset()
     upstream.faults.add({ kind: 'hang', match: 'account_modules' })
     const hanging = [1, 2, 3, 4].map(async version =>
@@ -135,6 +142,7 @@ t.test('a worker pool behaves as one varve', async t => {
       'reads of the other worker run into their timeout'
     )
     t.equal(await varve.metric(misses), counted)
+    t.ok(await recentTotal() >= recent, 'recent requests of the dead worker are still shown')
     await requestEachWorker(varve, modules(3000))
     t.equal(await varve.metric(misses), (counted ?? 0) + 2)
   })

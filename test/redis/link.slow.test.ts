@@ -55,20 +55,6 @@ t.test('varve starts although Redis accepts connections and never responds', asy
   await untilShared(pair)
 })
 
-t.test('with a wrong password varve reports it and responds, and uses Redis once it is right', async t => {
-  const redis = await startRedis(t, { password: 'right' })
-  const pair = await startReplicaPair(t, { url: `redis://${redis.host}`, password: 'wrong', timeoutMs })
-  const { first, newTarget } = pair
-  t.notOk(await isRedisUp(first))
-  await checkDegraded(t, first, /^Redis authentication failed: WRONGPASS/)
-  t.ok(await slowestOf(t, first, [newTarget(), newTarget(), newTarget()]) < marginMs)
-  t.equal(await redisWriteCount(first), 0)
-  await redis.client.config('SET', 'requirepass', 'wrong')
-  await until(async () => await isRedisUp(first) && await isRedisUp(pair.second), 'both replicas reach Redis', 3500)
-  await untilShared(pair)
-  await checkShared(t, pair, 'it is shared')
-})
-
 t.test('a full Redis with noeviction stays up, serves hits and reports its rejected writes', async t => {
   const redis = await startRedis(t, { maxmemoryPolicy: 'noeviction' })
   const pair = await startReplicaPair(t, { url: redis.url, timeoutMs })

@@ -1,7 +1,6 @@
 import type { Aptos, AptosApiError } from '@aptos-labs/ts-sdk'
 import t, { type Test } from 'tap'
 import { type Sandbox } from '#sandbox'
-import { sendRequest } from '../support/client.js'
 import { startSandboxNode } from '../support/replicas.js'
 import { freshSdk } from '../support/sdk/fresh-client.js'
 import { clientOf } from '../support/sdk/calls.js'
@@ -86,12 +85,4 @@ t.test('varve\'s own 410 names the archive that the gateway named last', async t
   t.equal(sandbox.requests.total, requestCount)
   t.same(local.data, { ...JSON.parse(body) as object, vm_error_code: null })
   t.same(await goOn(t, local), await readBlock(clientAt(t, archive.url)))
-})
-
-t.test('varve serves its cached reads after the node has pruned them, and no archive is needed', async t => {
-  const { sandbox, varve } = await varveAtSandbox(t)
-  const before = await readBlock(clientAt(t, varve.url))
-  sandbox.ledger.pruneTo(pruned)
-  t.equal((await sendRequest(sandbox.url, `/v1/blocks/by_version/${version}`)).status, 410)
-  t.same(await readBlock(clientAt(t, varve.url)), before)
 })

@@ -14,31 +14,6 @@ function clientAt (t: Test, url: string): Aptos {
   return clientOf(sdk, url)
 }
 
-t.test('varve returns four hundred transactions of every kind byte for byte, and fetches them once', async t => {
-  const { sandbox, varve } = await varveAtSandbox(t, { blocks: 100, prunedBlocks: 0 })
-  const [direct, through] = [clientAt(t, sandbox.url), clientAt(t, varve.url)]
-  const kinds = new Set<string>()
-  const offsets = Array.from({ length: 4 }, (_, at) => at * 100)
-  const page = async (aptos: Aptos, offset: number): Promise<string> =>
-    JSON.stringify(await aptos.getTransactions({ options: { offset, limit: 100 } }))
-  for (const offset of offsets) {
-    const truth = await page(direct, offset)
-    for (const { type } of JSON.parse(truth) as Array<{ type: string }>) kinds.add(type)
-    t.equal(await page(through, offset), truth)
-  }
-  const requestCount = sandbox.requests.countFor('transactions')
-  for (const offset of offsets) await page(through, offset)
-  t.equal(sandbox.requests.countFor('transactions'), requestCount)
-  t.same([...kinds].sort(), [
-    'block_epilogue_transaction',
-    'block_metadata_transaction',
-    'genesis_transaction',
-    'state_checkpoint_transaction',
-    'user_transaction',
-    'validator_transaction'
-  ])
-})
-
 t.test('the client completes a block that the node truncates, through varve as directly', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, { blockTransactionsMax: 3 })
   const block = sandbox.ledger.block(446)
