@@ -17,7 +17,8 @@ const [fastSeconds, chosenSeconds] = [60, 600]
 /** Runs `npm test`: lint, layout, types and fast tests, or only the chosen files. A complete run is recorded. */
 export async function runFast (...chosen) {
   requireNode()
-  const missing = await install()
+  // Both wait for the network, so they run beside each other.
+  const [missing, programs] = await Promise.all([install(), bring(forTests)])
   if (missing !== undefined) return { faults: [missing] }
   const isWhole = chosen.length === 0
   const files = isWhole ? suites().fast : chosen.map(path => relative(root, resolve(path)).replaceAll('\\', '/'))
@@ -28,10 +29,8 @@ export async function runFast (...chosen) {
 
   // The linter takes the longest, so it runs on beside the first tests, in the place of one.
   const linted = isWhole ? lint() : Promise.resolve()
-  const [programs, built, ...checks] = await Promise.all(
-    isWhole
-      ? [bring(forTests), compileTests(), checkTypes(), layout()]
-      : [bring(forTests), compileTests()]
+  const [built, ...checks] = await Promise.all(
+    isWhole ? [compileTests(), checkTypes(), layout()] : [compileTests()]
   )
   const isReady = programs === undefined && built === undefined
 

@@ -6,7 +6,8 @@ import { bring, forLongerChecks } from './programs.js'
 /** Prepares checks: packages, build and programs; returns the errors. */
 export async function makeReady (programs = forLongerChecks) {
   requireNode()
-  const missing = await install()
-  if (missing !== undefined) return [missing]
-  return (await Promise.all([compileTests(), bring(programs)])).filter(fault => fault !== undefined)
+  // Both wait for the network, so they run beside each other.
+  const [missing, absent] = await Promise.all([install(), bring(programs)])
+  const fault = missing ?? await compileTests()
+  return [fault, absent].filter(fault => fault !== undefined)
 }
