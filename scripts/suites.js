@@ -66,13 +66,14 @@ const longest = [
     'prometheus'
   ),
   ...named(
-    'deceptive/false-responses',
-    'http/client-policies',
+    'http/fast-path-differential',
+    'hostile',
+    'proxy/event-pages',
     'end-to-end',
+    'deceptive/false-responses',
     'proxy/look-up',
     'http/streaming',
-    'hostile',
-    'upstreams/upstream-client',
+    'http/client-policies',
     'upstreams/upstream-pool'
   )
 ]
