@@ -201,10 +201,15 @@ function impossibleResponseError (context: ProxyContext, read: Read, reason: Not
   return unavailableError('the upstream sent a response that cannot be true')
 }
 
+// Shared objects, whose lines the connection pool prints once.
+const headersWithoutBody = { json: { accept: mediaTypes.json }, bcs: { accept: mediaTypes.bcs } } as const
+
 /** Builds the upstream request from the same parts as the key (law 1: what is keyed is what is sent). */
 export function upstreamRequestOf (read: Read, client?: ReadClient): UpstreamRequest {
   const { endpoint: { name, method }, accept, body } = read
-  const headers = { accept: mediaTypes[accept], ...(body !== undefined && { 'content-type': body.type }) }
+  const headers = body === undefined
+    ? headersWithoutBody[accept]
+    : { accept: mediaTypes[accept], 'content-type': body.type }
   return { endpoint: name, method, target: targetOf(read), headers, body: body?.sent, client, isIdempotent: true }
 }
 

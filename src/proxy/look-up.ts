@@ -13,12 +13,12 @@ import { mayServePruned, prunedDistance } from './pruned-reads.js'
 // Makes repeated failures of a refresh almost free: not every hit on a retired rendering fetches again.
 const refreshBackoffMs = 10_000
 
-/** Looks a read up in memory, then history in the tiers below. */
-export async function lookUp (context: ProxyContext, pinned: PinnedRead): Promise<CachedEntry | undefined> {
+/** Looks a read up in memory, with a span if its request is traced. */
+export function lookUpTraced (context: ProxyContext, pinned: PinnedRead): CachedEntry | undefined {
   const span = pinned.client.span?.child('look up in memory')
   const inMemory = lookUpInMemory(context, pinned)
   span?.end({ 'varve.hit': inMemory !== undefined })
-  return inMemory !== undefined || pinned.readClass === 'moving' ? inMemory : await lookUpBelowMemory(context, pinned)
+  return inMemory
 }
 
 /**
@@ -62,9 +62,7 @@ async function findIn (
 /** Looks equal reads up once in the tiers below memory; joins a fetch in flight instead of looking for its result. */
 export async function lookUpBelowMemory (context: ProxyContext, pinned: PinnedRead): Promise<CachedEntry | undefined> {
   const { read, keys } = pinned
-  if (context.lowerTiers.length === 0 || context.historyCoalescer.has(coalescingKeyOf(read, keys.value))) {
-    return undefined
-  }
+  if (context.historyCoalescer.has(coalescingKeyOf(read, keys.value))) return undefined
   const { result } = await context.lowerTierCoalescer.run(keys.text, async () => await lookUpInTiers(context, pinned))
   return result
 }

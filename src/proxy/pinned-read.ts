@@ -30,21 +30,31 @@ export interface PinnedRead {
   /** True for a latest read of state, unless its client bypasses following. */
   readonly acceptsFollowedHead: boolean
   /** Time at which the read arrived; undefined means now. */
-  readonly arrivedAtMs?: number
+  readonly arrivedAtMs: number | undefined
   /** Followed head that a latest read is served at; its keys name that version. */
   readonly followedAt?: ResponsePosition
 }
 
-/** Pins a read to the present chain; rejects with 503 while no upstream has reported a chain. */
+/** Pins a read to the present chain, once that is known; rejects with 503 while no upstream has reported a chain. */
 export async function pinToCurrentChain (context: ProxyContext, read: Read, client: ReadClient): Promise<PinnedRead> {
   if (context.tracker.space === undefined) await context.resolveChain()
+  return pinNow(context, read, client, undefined)
+}
+
+/** Pins a read to the present chain; throws a 503 where none is known. */
+export function pinNow (
+  context: ProxyContext,
+  read: Read,
+  client: ReadClient,
+  arrivedAtMs: number | undefined
+): PinnedRead {
   const { space } = context.tracker
   if (space === undefined) throw noUpstreamError(context, 'no upstream has been reached yet, so the chain is unknown')
-  return pinTo(space, read, client)
+  return pinTo(space, read, client, arrivedAtMs)
 }
 
 /** Pins a read to a known chain. */
-export function pinTo (space: Space, read: Read, client = noClient): PinnedRead {
+export function pinTo (space: Space, read: Read, client = noClient, arrivedAtMs?: number): PinnedRead {
   const readClass = classOf(read)
   return {
     read,
@@ -53,7 +63,8 @@ export function pinTo (space: Space, read: Read, client = noClient): PinnedRead 
     keys: keysOf(read, space),
     client,
     acceptsFollowedHead: readClass === 'moving' && read.endpoint.keyedBy === 'version' &&
-      client.bypassesFollowing !== true
+      client.bypassesFollowing !== true,
+    arrivedAtMs
   }
 }
 

@@ -9,7 +9,7 @@ import { commitFetched } from './commit.js'
 import { learnLastEvent } from './event-history.js'
 import { discardBody, fetchJudged, isLaggingError } from './fetch.js'
 import { atFollowedHead, followedHeadFor } from './followed-reads.js'
-import { servableEntry, lookUp, lookUpBelowMemory, lookUpInMemory, lookUpInTiers } from './look-up.js'
+import { servableEntry, lookUpTraced, lookUpBelowMemory, lookUpInMemory, lookUpInTiers } from './look-up.js'
 import {
   type CachedEntry,
   type FetchOutcome,
@@ -18,7 +18,7 @@ import {
   type Loaded,
   type Outcome
 } from './outcomes.js'
-import { noClient, pinToCurrentChain, type PinnedRead, type ReadClient } from './pinned-read.js'
+import { noClient, pinNow, pinToCurrentChain, type PinnedRead, type ReadClient } from './pinned-read.js'
 import { type ProxyContext } from './proxy-context.js'
 import { countPrunedResponse, highestVersionOf, rejectPruned } from './pruned-reads.js'
 import { type ParsedRequest } from './parsed-request.js'
@@ -53,15 +53,16 @@ export async function serveRead (context: ProxyContext, read: Read, client: Read
     context.lowestRequested.record(read.requestedVersion, context.tracker.position)
   }
   const arrivedAtMs = context.now()
-  let pinned = await pinToCurrentChain(context, read, client)
+  if (context.tracker.space === undefined) await context.resolveChain()
+  let pinned = pinNow(context, read, client, arrivedAtMs)
   if (isAboveServedHead(context, read)) {
     await client.admit?.()
     await waitForVersions(context, read, client)
     // The chain may have been reset during the wait.
-    pinned = await pinToCurrentChain(context, read, client)
+    pinned = { ...await pinToCurrentChain(context, read, client), arrivedAtMs }
   }
   if (pinned.acceptsFollowedHead) await context.follower?.bringUp(arrivedAtMs)
-  let outcome = await serve(context, { ...pinned, arrivedAtMs })
+  let outcome = await serve(context, pinned)
   // A reset during look-up or refresh makes a cached entry void (law 7: chains never mix).
   while (outcome === undefined) outcome = await serve(context, await pinToCurrentChain(context, read, client))
   if (outcome.name !== 'hit') countPrunedResponse(context, read, outcome.fetched)
@@ -72,11 +73,12 @@ export async function serveRead (context: ProxyContext, read: Read, client: Read
 async function serve (context: ProxyContext, pinned: PinnedRead): Promise<Outcome | undefined> {
   const { read, readClass, client, acceptsFollowedHead } = pinned
   const { follower } = context
-  const cached = await lookUp(context, pinned)
+  const cached = lookUpTraced(context, pinned) ??
+    (readClass === 'moving' || context.lowerTiers.length === 0 ? undefined : await lookUpBelowMemory(context, pinned))
   if (cached !== undefined) return await serveCached(context, pinned, cached)
   rejectPruned(context, read)
   // Charges before joining a fetch, so a rejection fails no other client.
-  await client.admit?.()
+  if (client.admit !== undefined) await client.admit()
   if (readClass !== 'moving') return await serveHistory(context, pinned)
   return follower !== undefined && acceptsFollowedHead
     ? await serveLatest(context, follower, pinned)

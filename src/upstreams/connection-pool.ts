@@ -37,6 +37,8 @@ export class ConnectionPool {
   readonly #origin: string
   readonly #prefix: string
   readonly #headers: Readonly<Record<string, string>>
+  // Header lines of requests without a body, by their own headers, which reads share.
+  readonly #lines = new WeakMap<UpstreamRequest['headers'], string[]>()
   readonly #dnsMonitor: DnsMonitor
   readonly #tls: buildConnector.BuildOptions
   // Those that may have requests in flight, of this dispatcher and of former ones.
@@ -109,16 +111,17 @@ export class ConnectionPool {
 
   /** Sends a request; its slot is released when the exchange ends, fails or is cancelled. */
   send (
-    { method, target, headers, callerHeaders, body, client, isIdempotent }: UpstreamRequest,
+    request: UpstreamRequest,
     maxBufferedBytes: number,
     slot: RequestSlot | undefined,
     onDone: () => void
   ): ResponseReceiver {
+    const { method, target, body, client, isIdempotent } = request
     const dispatchOptions: Dispatcher.DispatchOptions = {
       origin: this.#origin,
       method: method as Dispatcher.HttpMethod,
       path: this.#prefix + target,
-      headers: { 'user-agent': 'varve', ...callerHeaders, ...this.#headers, 'accept-encoding': 'identity', ...headers },
+      headers: this.#linesOf(request),
       body: body ?? null,
       idempotent: isIdempotent
     }
@@ -139,6 +142,16 @@ export class ConnectionPool {
     })
     this.#dispatcher.dispatch(dispatchOptions, receiver)
     return receiver
+  }
+
+  #linesOf ({ headers, callerHeaders, body }: UpstreamRequest): string[] {
+    const known = this.#lines.get(headers)
+    if (known !== undefined && callerHeaders === undefined) return known
+    const own = this.#headers
+    const all = { 'user-agent': 'varve', ...callerHeaders, ...own, 'accept-encoding': 'identity', ...headers }
+    const lines = Object.entries(all).flat()
+    if (callerHeaders === undefined && body === undefined) this.#lines.set(headers, lines)
+    return lines
   }
 
   /** Closes after requests in flight have ended. */
