@@ -14,11 +14,16 @@ import { type RequestCharge } from './client-policies.js'
 import { registerPassThrough } from './pass-through.js'
 import { sandboxHeader, sendFailure, type ListenerContext, sendResponse } from './send-response.js'
 import { bypassesFollowing, checkRequest, responsePreferencesOf } from './request-checks.js'
-import { readBody, BodyParseQueue, RequestMemoryBudget } from './request-body.js'
+import { readBody, RequestMemoryBudget, TurnQueue } from './request-body.js'
 import { beginTrace } from './request-tracing.js'
 
 // Charges larger bodies before parsing, which costs varve more than most reads cost an upstream.
 const largeBodyBytes = 16 * 1024
+// Bounds the parsing of one turn of the event loop to some milliseconds; the body that exceeds this ends the turn.
+const bodyBytesPerTurn = 256 * 1024
+const maxQueuedBodyBytes = 64 * 1024 * 1024
+// Bounds a turn to some milliseconds, since the event loop accepts one connection in each.
+const readsPerTurn = 8
 
 // Varve's own health check; no node serves this path.
 const healthPath = '/-/healthz'
@@ -32,7 +37,8 @@ export type ServeDirectly = (exchange: HttpExchange, body: Buffer | undefined) =
 export function addReadRoutes (app: FastifyInstance, context: ListenerContext): ServeDirectly {
   const { access, tracer } = context
   const maxBodyBytes = context.config.limits.bodyKb * 1024
-  const bodyParseQueue = new BodyParseQueue()
+  const bodyTurns = new TurnQueue(bodyBytesPerTurn, maxQueuedBodyBytes)
+  const readTurns = new TurnQueue(readsPerTurn)
   const requestMemoryBudget = new RequestMemoryBudget(context)
   // Checks access by the headers alone, before any of the body is read.
   app.addHook('onRequest', async (request, reply) => {
@@ -64,10 +70,11 @@ export function addReadRoutes (app: FastifyInstance, context: ListenerContext): 
   const serveKnown = async (match: EndpointMatch, exchange: HttpExchange, body: Buffer): Promise<void> => {
     const { request, response, receivedAtMs } = exchange
     try {
+      if (!readTurns.tryStart(1)) await readTurns.waitForTurn(1, response)
       const charge = access.chargeOf(request)
       if (match.endpoint.takesBody !== undefined && body.length > largeBodyBytes) {
         await charge?.chargeNow()
-        await bodyParseQueue.waitForTurn(body.length, response)
+        await bodyTurns.waitForTurn(body.length, response)
       }
       const bytes = requestMemoryBudget.of(response, access.clientIdOf(request))
       const client: ReadClient = {

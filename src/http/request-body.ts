@@ -36,42 +36,62 @@ export function readBody (
   payload.on('data', onData).on('end', onEnd).on('error', finish).resume()
 }
 
-// Bounds the work of one event loop turn to some milliseconds; the body that exceeds this ends the turn.
-const bytesPerLoopTurn = 256 * 1024
-// Rejects bodies beyond this with 503, since clients that leave do not free memory at once (law 10: nothing grows
-// without bound).
-const maxQueuedBytes = 64 * 1024 * 1024
+/** Spreads work over turns of the event loop, so that hits and new connections are served in between. */
+export class TurnQueue {
+  readonly #perTurn: number
+  readonly #maxQueued: number
+  readonly #queue: Array<{ readonly cost: number, readonly response: ServerResponse, readonly start: () => void }> = []
+  #queued = 0
+  #used = 0
+  #isTurnDue = false
 
-/** Spreads the parsing of large bodies over turns of the event loop, so that hits are served in between. */
-export class BodyParseQueue {
-  readonly #queue: Array<{ readonly length: number, readonly response: ServerResponse, readonly start: () => void }> =
-    []
-  #queuedBytes = 0
-
-  /** Resolves when a body of `length` bytes may be parsed; never if the client leaves first. */
-  async waitForTurn (length: number, response: ServerResponse): Promise<void> {
-    if (this.#queuedBytes >= maxQueuedBytes) {
-      throw unavailableError('overloaded: too many large request bodies at a time, retry later')
-    }
-    if (this.#queuedBytes === 0) {
-      setImmediate(() => this.#serveQueue())
-    }
-    this.#queuedBytes += length
-    await new Promise<void>(resolve => this.#queue.push({ length, response, start: resolve }))
+  /** Work that costs more than `perTurn` gets a turn of its own. */
+  constructor (perTurn: number, maxQueued = Infinity) {
+    this.#perTurn = perTurn
+    this.#maxQueued = maxQueued
   }
 
-  #serveQueue (): void {
-    for (let bytes = 0; bytes < bytesPerLoopTurn;) {
+  /** Takes a part of the present turn; returns false if nothing is left of it, or others wait. */
+  tryStart (cost: number): boolean {
+    if (this.#queue.length > 0 || this.#used >= this.#perTurn) return false
+    this.#used += cost
+    this.#awaitTurn()
+    return true
+  }
+
+  /**
+   * Resolves when the work for a response may begin, in a later turn; never if its client leaves first. Rejects with 503
+   * once too much waits, since clients that leave do not free memory at once (law 10: nothing grows without bound).
+   */
+  async waitForTurn (cost: number, response: ServerResponse): Promise<void> {
+    if (this.#queued >= this.#maxQueued) {
+      throw unavailableError('overloaded: too many large request bodies at a time, retry later')
+    }
+    this.#queued += cost
+    this.#awaitTurn()
+    await new Promise<void>(resolve => this.#queue.push({ cost, response, start: resolve }))
+  }
+
+  #awaitTurn (): void {
+    if (this.#isTurnDue) return
+    this.#isTurnDue = true
+    setImmediate(() => {
+      this.#isTurnDue = false
+      this.#beginTurn()
+    })
+  }
+
+  #beginTurn (): void {
+    this.#used = 0
+    while (this.#used < this.#perTurn) {
       const next = this.#queue.shift()
-      if (next === undefined) return
-      this.#queuedBytes -= next.length
+      if (next === undefined) break
+      this.#queued -= next.cost
       if (next.response.destroyed) continue
-      bytes += next.length
+      this.#used += next.cost
       next.start()
     }
-    if (this.#queuedBytes > 0) {
-      setImmediate(() => this.#serveQueue())
-    }
+    if (this.#used > 0) this.#awaitTurn()
   }
 }
 

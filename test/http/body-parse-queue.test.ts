@@ -1,6 +1,6 @@
 import { type ServerResponse } from 'node:http'
 import t from 'tap'
-import { BodyParseQueue } from '../../src/http/request-body.js'
+import { TurnQueue } from '../../src/http/request-body.js'
 
 const response = (change: { destroyed?: boolean } = {}): ServerResponse =>
   ({ destroyed: false, ...change }) as ServerResponse
@@ -9,7 +9,7 @@ const eventLoopTurn = async (): Promise<void> => {
 }
 
 t.test('large bodies are parsed in order, 256 KiB or one body per turn of the event loop', async t => {
-  const queue = new BodyParseQueue()
+  const queue = new TurnQueue(256 * 1024, 64 * 1024 * 1024)
   const done: string[] = []
   const gone = { destroyed: false }
   const leaving = Object.assign(response(), gone)
@@ -32,10 +32,32 @@ t.test('large bodies are parsed in order, 256 KiB or one body per turn of the ev
 })
 
 t.test('at most 64 MiB of bodies wait to be parsed; beyond, requests are rejected', async t => {
-  const queue = new BodyParseQueue()
+  const queue = new TurnQueue(256 * 1024, 64 * 1024 * 1024)
   const pending = Array.from({ length: 64 }, async () => await queue.waitForTurn(1024 * 1024, response()))
   await t.rejects(queue.waitForTurn(20_000, response()), { message: /overloaded/ })
   await pending[0]
   await queue.waitForTurn(20_000, response())
   await Promise.all(pending)
+})
+
+t.test('a turn of the event loop starts so many reads, in the order of their arrival', async t => {
+  const queue = new TurnQueue(2)
+  const done: string[] = []
+  const start = (name: string, to = response()): void => {
+    if (queue.tryStart(1)) done.push(name)
+    else queue.waitForTurn(1, to).then(() => done.push(name), t.fail)
+  }
+  for (const name of ['a', 'b', 'c']) start(name)
+  start('gone', response({ destroyed: true }))
+  start('d')
+  start('e')
+  t.same(done, ['a', 'b'], 'the first in their own turn')
+  await eventLoopTurn()
+  t.same(done, ['a', 'b', 'c', 'd'])
+  start('f')
+  await eventLoopTurn()
+  t.same(done, ['a', 'b', 'c', 'd', 'e', 'f'])
+  for (let turn = 0; turn < 2; turn++) await eventLoopTurn()
+  start('g')
+  t.same(done.slice(-1), ['g'], 'at once in a calm turn')
 })
