@@ -11,6 +11,8 @@ export interface Mistake {
   readonly message: string
   /** Place of the value, or of an unknown key; undefined for a key that is not in the file. */
   readonly place?: Place | undefined
+  /** The line of a mistake in the syntax, with a mark below it; texts that may be secrets are masked. */
+  readonly line?: string
   /** A valid setting of the key. */
   readonly example?: string | undefined
   /** Key that an unknown one may mean. */
@@ -18,14 +20,17 @@ export interface Mistake {
 }
 
 /** Formats a mistake in a file as compilers do: FILE:LINE:COLUMN: KEY: MESSAGE; a mistake in the syntax has no key. */
-export function mistakeText ({ path, message, place, example, nearest }: Mistake, file: string | undefined): string {
+export function mistakeText (
+  { path, message, place, line, example, nearest }: Mistake,
+  file: string | undefined
+): string {
   const at = place === undefined || file === undefined ? '' : `${file}:${place.line}:${place.column}: `
   const hint = nearest !== undefined
     ? `; did you mean ${nearest}?`
     : example === undefined
     ? ''
     : `; for example ${example}`
-  return `${at}${path === '' ? '' : `${path}: `}${message}${hint}`
+  return `${at}${path === '' ? '' : `${path}: `}${message}${hint}${line === undefined ? '' : `\n${line}`}`
 }
 
 /** Error for a configuration that varve does not fully understand. */

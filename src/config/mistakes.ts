@@ -37,16 +37,22 @@ export function mistakesFromIssues (
     if (issue.code === 'unrecognized_keys') {
       return issue.keys.map(key => {
         const removed = removedKeys.get([...path, key].join('.'))
+        const nearest = removed === undefined ? nearestKeyOf(key, path) : undefined
         return {
           path: shownPath([...path, isEmptyValue(valueAt(tree, [...path, key])) ? '' : key]),
-          message: removed ?? `unknown key; expected one of ${keysAt(path).join(', ')}`,
-          nearest: removed === undefined ? nearestKeyOf(key, path) : undefined,
+          message: removed ??
+            (nearest === undefined ? `unknown key; expected one of ${keysAt(path).join(', ')}` : 'unknown key'),
+          nearest,
           place: placeOf([...path, key], 'key')
         }
       })
     }
     const source = sources.get(path.join('.')) ?? sources.get(path[0] ?? '')
     const place = shownPath(path) + (source === undefined ? '' : ` (from ${source})`)
+    if (issue.code === 'invalid_type' && valueAt(tree, path) === undefined) {
+      const message = `is required: ${shapeAt(path)?.description ?? expectation(issue)}`
+      return [{ path: place, message, place: placeOf(path) }]
+    }
     return [{
       path: place === '' ? 'configuration' : place,
       message: `${expectation(issue)}${unitExampleOf(issue, path)}${gotText(issue, path, tree, isReplaced)}`,
@@ -91,7 +97,6 @@ function gotText (
 ): string {
   const value = valueAt(tree, path)
   if (isSecret(path) || (typeof value === 'object' && value !== null)) return ''
-  if (value === undefined) return ', got nothing'
   if (typeof value === 'string') {
     // A comparison with another key says enough, and a replaced text may be a secret whatever its key.
     const isShown = isShownText(value) && !isReplaced(path) && !/^expected (?:a unique|another) /.test(issue.message)
@@ -149,6 +154,7 @@ function unitExampleOf ({ code }: z.core.$ZodIssue, path: readonly string[]): st
 
 // Messages of the schema itself have their own example.
 function exampleOf (path: readonly string[], { code }: z.core.$ZodIssue): string | undefined {
+  if (path.join('.') === 'chainId') return 'chainId: 1 for mainnet, 2 for testnet'
   const { default: value } = shapeAt(path) ?? {}
   const hasExample = code !== 'custom' && code !== 'invalid_format' && value !== undefined && typeof value !== 'object'
   return hasExample ? `${path.at(-1) ?? ''}: ${String(value)}` : undefined
@@ -159,6 +165,7 @@ interface Shape {
   readonly properties?: Readonly<Record<string, Shape>>
   readonly items?: Shape
   readonly default?: unknown
+  readonly description?: string
 }
 
 /** Returns the part of the JSON schema at a key; undefined for an unknown one. */
@@ -169,15 +176,22 @@ function shapeAt (path: readonly string[]): Shape | undefined {
 }
 
 /**
- * Suggests what an unknown key may mean: one of the same map that is spelled alike, or one of that name elsewhere.
+ * Suggests what an unknown key may mean: one of the same map that is spelled alike, or one elsewhere, by its full key.
  * A key that is no word may be a secret, so nothing is compared with it.
  */
 function nearestKeyOf (key: string, path: readonly string[]): string | undefined {
   if (!isNameLike(key)) return undefined
   const nearby = closeNameTo(key, Object.keys(shapeAt(path)?.properties ?? {}))
   if (nearby !== undefined) return nearby
-  const elsewhere = pathsIn(wholeShape()).filter(one => one.at(-1) === key).map(one => one.join('.'))
+  const paths = pathsIn(wholeShape())
+  const name = closeNameTo(key, [...new Set(paths.map(one => one.at(-1) ?? ''))])
+  const elsewhere = paths.filter(one => one.at(-1) === name).map(one => one.join('.'))
   return elsewhere.length === 0 ? undefined : elsewhere.join(' or ')
+}
+
+/** Returns the names of all keys, which are no secrets. */
+export function keyNames (): ReadonlySet<string> {
+  return new Set(pathsIn(wholeShape()).flat().map(name => name.replace(/\[\]$/, '')))
 }
 
 function wholeShape (): Shape {

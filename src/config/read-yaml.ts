@@ -11,6 +11,7 @@ import {
   YAMLError
 } from 'yaml'
 import { ConfigError, type Mistake, type Place } from './config-error.js'
+import { keyNames } from './mistakes.js'
 import { tildeMistake } from './value-checks.js'
 
 /** Keys of a file before validation. */
@@ -32,7 +33,7 @@ const bareReference =
   // eslint-disable-next-line no-template-curly-in-string
   '"Bearer ${NAME}" }'
 
-/** Reads a YAML file; throws a ConfigError with every syntax mistake and without any text of the file. */
+/** Reads a YAML file; throws a ConfigError with every syntax mistake, and no text of the file but names of keys. */
 export function readYaml (file: string): ConfigFile {
   let tree: unknown
   let document: Document
@@ -97,9 +98,19 @@ function syntaxMistakes (file: string, text: string, { errors, warnings }: Docum
     return {
       path: start === undefined ? file : '',
       message: at === bare ? bareReference : withoutSource(error),
-      place: start && { line: start.line, column: start.col }
+      ...(start !== undefined && {
+        place: { line: start.line, column: start.col },
+        ...(at !== bare && { line: shownLine(text.split('\n')[start.line - 1] ?? '', start.col) })
+      })
     }
   })
+}
+
+// Masks each word that is no key of the configuration, because it may be a secret.
+function shownLine (text: string, column: number): string {
+  const names = keyNames()
+  const masked = (part: string): string => part.replaceAll(/[^\s:[\]{},"'#-]+/g, word => names.has(word) ? word : '...')
+  return `    ${masked(text)}\n    ${' '.repeat(masked(text.slice(0, column - 1)).length)}^`
 }
 
 // Removes text of the file from the parser's message, because it may be a secret: mostly after a colon, sometimes

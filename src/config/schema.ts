@@ -66,11 +66,13 @@ const hostName = z.string().regex(
   /^[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,252})$/,
   'expected a host name without scheme and port, such as varve.example'
 ).describe('a host name')
-const upstreamUrl = z.string().refine(
-  isUpstreamUrl,
-  'expected an http or https URL without credentials, query, fragment or a /v1 at its end, such as ' +
-    'http://127.0.0.1:8081'
-).describe('an http or https URL')
+const upstreamUrl = z.string().refine(isUpstreamUrl, {
+  error: ({ input }) =>
+    /^(?!https?\/)[\w.-]+(?::\d+)?(?:\/|$)/.test(String(input)) && isUpstreamUrl(`http://${String(input)}`)
+      ? 'expected an http or https URL: add http:// or https:// in front'
+      : 'expected an http or https URL without credentials, query, fragment or a /v1 at its end, such as ' +
+        'http://127.0.0.1:8081'
+}).describe('an http or https URL')
 const redisUrl = z.string().refine(isRedisUrl, 'expected a URL such as redis://127.0.0.1:6379')
   // The Redis library would read options from a query, and they would override varve's.
   .refine(
@@ -194,7 +196,8 @@ export const configSchema = z.strictObject({
       `expected an address, a network such as 10.0.0.0/8, or one of ${Object.keys(namedIpNetworks).join(', ')}`
     ).describe('an address or a network')
   ).default([]),
-  chainId: z.int().min(0).max(255).nullable().default(null),
+  chainId: z.int().min(0).max(255)
+    .nullable().default(null),
   upstreams: z.array(upstream).default([]).superRefine(rejectDuplicateUpstreamNames, {
     when: ({ value }) => Array.isArray(value)
   })

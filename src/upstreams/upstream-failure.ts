@@ -38,10 +38,18 @@ export class UpstreamFailure extends Error {
 
   /** Text for logs and the status page. */
   get description (): string {
-    const code = String(codeOf(this.cause))
+    const { cause, reason } = this
+    const code = String(codeOf(cause))
+    // OpenSSL reads the response of a server without TLS as a record of a strange version.
+    if (code === 'ERR_SSL_WRONG_VERSION_NUMBER' || code === 'ERR_SSL_PACKET_LENGTH_TOO_LONG') {
+      return 'TLS error: no TLS on this port; use http://'
+    }
     if (tlsCode.test(code)) return `TLS error: ${code}`
-    if (this.reason !== 'unresolved') return this.reason
-    return this.cause instanceof DnsError ? this.cause.message : 'DNS lookup failed'
+    if (cause instanceof DnsError) return cause.message
+    if (reason === 'unresolved') return 'DNS lookup failed'
+    if (reason === 'refused') return 'connection refused'
+    return (reason === 'invalid_response' ? otherProtocolOf((cause as { data?: string }).data ?? '') : undefined) ??
+      reason
   }
 
   /** Wraps an error, with the reason derived from it. */
@@ -82,6 +90,12 @@ export function isLocalFailure (error: unknown): boolean {
 /** True when the failure proves nothing about the upstream. */
 export function isInconclusive (failure: UpstreamFailure): boolean {
   return failure.reason === 'cancelled' || isLocalFailure(failure)
+}
+
+/** Names the protocol of what is no HTTP: the port of another server, or of TLS. */
+function otherProtocolOf (data: string): string | undefined {
+  if (/^[-+]/.test(data)) return 'a response of Redis, not HTTP'
+  return data.startsWith('\x15\x03') ? 'plain HTTP on a TLS port; use https://' : undefined
 }
 
 function reasonOf (error: unknown): FailureReason {

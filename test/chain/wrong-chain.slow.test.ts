@@ -63,7 +63,7 @@ t.test('varve distinguishes a wrong chainId from upstreams that are down, with a
     degraded: [
       'clients get errors from varve: 100 % of requests fail',
       'no upstream serves chain 1, which chainId expects: here serves chain 4',
-      'away is down: refused',
+      'away is down: connection refused',
       /^here is quarantined/
     ]
   })

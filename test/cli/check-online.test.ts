@@ -73,7 +73,7 @@ t.test('an upstream that is down, on another chain, or no full node is a problem
   t.match(findings, [
     { name: 'good', problems: [], facts: { chain: 4, lagSeconds: 0 } },
     { name: 'other', problems: ['serves chain 9, expected 4'], facts: { chain: 9 } },
-    { name: 'down', problems: ['refused'] },
+    { name: 'down', problems: ['connection refused'] },
     { name: 'denied', problems: ['HTTP 401'] },
     { name: 'silent', problems: ['no position headers: expected a full node'] }
   ])

@@ -298,7 +298,7 @@ t.test('with an upstream, the banner\'s curls read the newest version, which eve
 t.test('the log says that no upstream responds at the start, and what to check', together(), async t => {
   const varve = startCommand(t, [...free, '--upstream', 'http://127.0.0.1:9'])
   await varve.waitForOutput(/no upstream has responded yet/)
-  t.match(varve.log().slice(1), [{ level: 40, upstream: 'node-1', reason: 'refused' }, {
+  t.match(varve.log().slice(1), [{ level: 40, upstream: 'node-1', reason: 'connection refused' }, {
     level: 40,
     msg: /check each url of upstreams/
   }])

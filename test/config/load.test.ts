@@ -33,6 +33,8 @@ upstreams:
     priority: 0
     weight: 1
 head: { pollMs: 1000 }
+readiness: { requireUpstream: false }
+shutdown: { drainSeconds: 1 }
 headers: { emit: [node, upstream] }
 hedge: { share: 0.05, afterMs: 500 }
 waitForVersion: { ms: 0 }

@@ -365,8 +365,22 @@ t.test('YAML beyond texts, numbers, lists and maps is rejected, without text fro
     ['admin: { token: s3cret, token: s3cret }', /Map keys must be unique$/]
   ]
   for (const [text, expected] of cases) {
-    const [firstLine = ''] = errorOf({}, { config: written(dir, text) })?.split('\n') ?? []
-    t.match(firstLine, expected, text)
-    t.notMatch(firstLine, /s3c/, text)
+    const mistake = errorOf({}, { config: written(dir, text) }) ?? ''
+    t.match(mistake.split('\n')[0], expected, text)
+    t.notMatch(mistake, /s3c/, text)
+  }
+})
+
+t.test('a mistake in the syntax shows its line, with names of keys and nothing else of its text', async t => {
+  const dir = t.testdir({})
+  for (
+    const [text, shown] of [
+      ['upstreams:\n  - url: http://s3cret\n   name: s3cret\n', '       name: ...\n    ^'],
+      ['admin: { token: level s3cret: }\n', '    admin: { token: level ...: }\n                    ^'],
+      ['cache:\n\tmemory: { maxMb: 1 }\n', '    \tmemory: { maxMb: ... }\n    ^']
+    ] as const
+  ) {
+    const mistake = errorOf({}, { config: written(dir, text) }) ?? ''
+    t.ok(mistake.includes(`\n${shown}`), mistake)
   }
 })

@@ -57,13 +57,29 @@ t.test('a wrong unit, a fraction and a unit on another key are mistakes with an 
 
 t.test('an unknown key is answered with the one that it may mean, here or elsewhere', async t => {
   const cases: [string, RegExp][] = [
-    ['workrs: 1', /:1:1: workrs: unknown key; .*; did you mean workers\?$/],
+    ['workrs: 1', /:1:1: workrs: unknown key; did you mean workers\?$/],
+    ['maxMB: 1', /:1:1: maxMB: unknown key; did you mean cache\.memory\.maxMb\?$/],
     ['cache: { memory: { maxMB: 1 } }', /; did you mean maxMb\?$/],
     ['maxMb: 1', /; did you mean cache\.memory\.maxMb\?$/],
     ['timeoutMs: 1', /; did you mean upstreams\[\]\.timeoutMs or cache\.redis\.timeoutMs\?$/],
     ['upstreams: [{ url: "http://h", timoutMs: 1 }]', /:1:32: upstreams\.0\.timoutMs: .*; did you mean timeoutMs\?$/],
-    ['colour: red', /downstream$/],
+    ['colour: red', /: unknown key; expected one of listen, .* downstream$/],
     ['mode: observe', /:1:1: mode: removed: delete the line; audit\.share .*latest reads$/]
+  ]
+  for (const [text, message] of cases) t.throws(() => load(t, text), { message }, text)
+})
+
+t.test('a missing key is required, a URL lacks its scheme, and the name of a chain has a number', async t => {
+  const cases: [string, RegExp][] = [
+    ['upstreams: [{ name: a }]', /:1:13: upstreams\.0\.url: is required: an http or https URL$/],
+    ['clients: { keys: [{ name: a }] }', /: clients\.keys\.0\.key: is required: printable ASCII without blanks$/],
+    ['upstreams: [{ url: "localhost:8081" }]', /: expected an http or https URL: add http:\/\/ or https:\/\/ in front/],
+    ['upstreams: [{ url: "user:pass@h" }]', /without credentials/],
+    [
+      'chainId: mainnet',
+      /:1:10: chainId: expected a number, got "mainnet"; for example chainId: 1 for mainnet, 2 for testnet$/
+    ],
+    ['chainId: 256', /expected at most 255, got 256/]
   ]
   for (const [text, message] of cases) t.throws(() => load(t, text), { message }, text)
 })

@@ -1,3 +1,5 @@
+import { once } from 'node:events'
+import { type AddressInfo, createServer, type Server } from 'node:net'
 import t, { type Test } from 'tap'
 import { UpstreamFailure } from '../../src/upstreams/upstream-failure.js'
 import { type UpstreamClientOptions } from '../../src/upstreams/upstream-client.js'
@@ -50,6 +52,30 @@ t.test('a request carries the operator\'s headers, one media type, no coding and
 t.test('an unreachable upstream is a failure with its reason', async t => {
   t.equal(await reasonOf(clientAt(t, 'http://127.0.0.1:1').client.fetch(testRequest)), 'refused')
   t.equal(await reasonOf(clientAt(t, 'http://nowhere.invalid').client.fetch(testRequest)), 'unresolved')
+})
+
+t.test('a failure says what stands behind the port instead of a full node', async t => {
+  const described = async (url: string): Promise<unknown> => {
+    const failure: unknown = await clientAt(t, url).client.fetch(testRequest).catch((error: unknown) => error)
+    return failure instanceof UpstreamFailure ? failure.description : failure
+  }
+  const listening = async (server: Server): Promise<string> => {
+    t.teardown(() => server.close())
+    await once(server.listen(0, '127.0.0.1'), 'listening')
+    return `127.0.0.1:${(server.address() as AddressInfo).port}`
+  }
+  const answering = (bytes: Buffer): Server =>
+    createServer(socket => {
+      socket.on('error', () => {}).once('data', () => socket.end(bytes))
+    })
+  const redis = answering(Buffer.from('-ERR wrong number of arguments for \'get\' command\r\n'))
+  // A fatal alert: unexpected message.
+  const secure = answering(Buffer.from('15030100020246', 'hex'))
+  t.equal(await described('http://127.0.0.1:1'), 'connection refused')
+  t.equal(await described(`http://${await listening(redis)}`), 'a response of Redis, not HTTP')
+  t.equal(await described(`http://${await listening(secure)}`), 'plain HTTP on a TLS port; use https://')
+  const plain = await startEmptyUpstream(t)
+  t.equal(await described(plain.url.replace('http:', 'https:')), 'TLS error: no TLS on this port; use http://')
 })
 
 t.test('a 503 without a position counts as a failure; an error of the full node itself does not', async t => {
