@@ -57,8 +57,9 @@ EXPOSE 8080 9464
 USER 1000:1000
 STOPSIGNAL SIGTERM
 # Checks liveness, not readiness: an orchestrator must not restart a varve whose upstreams are down.
+# Bash asks by itself: a Node.js that starts for each check costs a hundred times as much processor time.
 HEALTHCHECK --interval=10s --timeout=3s --start-period=10s \
-  CMD ["node", "-e", "fetch('http://127.0.0.1:' + process.env.VARVE_ADMIN.split(':').at(-1) + '/healthz').then(reply => process.exit(reply.ok ? 0 : 1), () => process.exit(1))"]
+  CMD ["bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/${VARVE_ADMIN##*:} && printf 'GET /healthz HTTP/1.0\\r\\n\\r\\n' >&3 && read -r _ status _ <&3 && [ $status = 200 ]"]
 # Runs without a shell, so that signals reach varve, which handles them as PID 1 too.
 ENTRYPOINT ["node", "/app/dist/cli.js"]
 CMD ["serve"]

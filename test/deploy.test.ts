@@ -1,3 +1,5 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import t from 'tap'
@@ -9,7 +11,7 @@ import { sendRequest } from './support/client.js'
 import { checkConfig, containerField, fieldOf, kustomizationOf, manifests } from './support/deploy/manifests.js'
 import { commandOf, copyOf, lastInstruction, pairsOf, readStages } from './support/deploy/image.js'
 import { checkoutRoot, readCheckout } from './support/deploy/checkout.js'
-import { varveAtSandbox } from './support/varve.js'
+import { type TestVarve, varveAt, varveAtSandbox } from './support/varve.js'
 
 interface Service {
   image: string
@@ -109,7 +111,6 @@ t.test('the image is labelled, has every file it copies, and runs unprivileged w
     '/app/dist/cli.js',
     'serve'
   ])
-  t.equal(commandOf(lastInstruction(image, 'HEALTHCHECK'))[0], 'node')
   const { config } = loadConfig(environment, {})
   t.same([config.listen, config.admin.listen], ['0.0.0.0:8080', '0.0.0.0:9464'])
   t.same(
@@ -136,6 +137,27 @@ t.test('every health check and probe requests a path that only the admin listene
   }
 })
 
+t.test('the health checks of image and compose succeed at a ready varve, without another Node', async t => {
+  const { varve: ready } = await varveAtSandbox(t)
+  const starting = await varveAt(t, 'http://127.0.0.1:1')
+  const portOf = ({ adminUrl }: TestVarve): string => new URL(adminUrl).port
+  const exitOf = async ([program = '', ...args]: readonly string[], port: string): Promise<number | null> => {
+    const child = spawn(program, args.map(each => each.replaceAll('$$', '$').replace('/9464', `/${port}`)), {
+      env: { ...process.env, VARVE_ADMIN: `0.0.0.0:${port}` }
+    })
+    const [code] = await once(child, 'exit') as [number | null]
+    return code
+  }
+  const live = commandOf(lastInstruction(image, 'HEALTHCHECK'))
+  const serving = varve.healthcheck.test?.slice(1) ?? []
+  const exitsAt = async (port: string): Promise<Array<number | null>> =>
+    await Promise.all([live, serving].map(async command => await exitOf(command, port)))
+  t.same([live[0], serving[0]], ['bash', 'bash'])
+  t.same(await exitsAt(portOf(ready)), [0, 0])
+  t.same(await exitsAt(portOf(starting)), [0, 1], 'alive, not ready')
+  t.same(await exitsAt('1'), [1, 1])
+})
+
 t.test('compose mounts files read-only, bounds every service, and publishes on loopback only', async t => {
   for (const [name, service] of Object.entries(services)) {
     for (const [from = '', , mode] of (service.volumes ?? []).map(volume => volume.split(':'))) {
@@ -148,12 +170,13 @@ t.test('compose mounts files read-only, bounds every service, and publishes on l
       cap_drop: ['ALL'],
       security_opt: ['no-new-privileges:true'],
       mem_limit: /^\d+[mg]$/,
-      restart: name === 'traffic' ? 'no' : 'unless-stopped'
+      // A wrong configuration, exit code 2, is not started for ever.
+      restart: { traffic: 'no', varve: 'on-failure:5' }[name] ?? 'unless-stopped'
     }, name)
     for (const port of service.ports ?? []) t.match(port, /^127\.0\.0\.1:(\d+):\1$/, name)
     t.ok(
       service.healthcheck.disable === true || service.healthcheck.test?.[0] === 'CMD',
-      `${name} has a health check without a shell`
+      `${name} has a health check as a list`
     )
     const waitsFor = Array.isArray(service.depends_on) ? [] : Object.entries(service.depends_on ?? {})
     for (const [other, { condition }] of waitsFor) {

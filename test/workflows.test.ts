@@ -147,8 +147,30 @@ t.test('a release is checked before it is packed, and published after that', asy
   t.match(image[pushed]?.with, { platforms: 'linux/amd64,linux/arm64', provenance: 'mode=max', sbom: true })
   const signed = image.findIndex(({ run }) => /^cosign sign --yes "\$IMAGE@\$DIGEST"$/m.test(run ?? ''))
   t.ok(signed > pushed, 'the digest that was pushed is signed')
-  t.match(image[signed]?.run, /docker run .*"\$IMAGE@\$DIGEST" check\n/, 'after it has run')
+  const ran = image.findIndex(({ run }) => /docker run .* check\n[^]*docker run .* serve --sandbox\n/.test(run ?? ''))
+  const built = image.findIndex(({ with: given }) => given?.['load'] === true)
+  t.ok(built !== -1 && built < ran && ran < pushed, 'nothing is pushed before it ran')
   t.same(release.on, { push: { tags: ['v*'] } })
+})
+
+t.test('a pre-release moves no tag that a release has', async t => {
+  const runs = Object.values(release.jobs).flatMap(({ steps }) => steps.flatMap(({ run }) => run ?? []))
+  const tagsOf = (name: string): Record<string, unknown> => {
+    const output = join(t.testdir(), 'output')
+    // Stands in for the commands that publish, and prints their arguments.
+    const commands = runs.filter(run => /npm publish|gh release|tags=/.test(run)).join('\n')
+    const { stdout } = spawnSync('bash', ['-ec', `npm() { echo "npm $*"; }; gh() { echo "gh $*"; }\n${commands}`], {
+      encoding: 'utf8',
+      env: { ...process.env, GITHUB_REF_NAME: name, GITHUB_OUTPUT: output, GITHUB_REPOSITORY: 'owner/varve' }
+    })
+    return {
+      npm: /--tag (\S+)/.exec(stdout)?.[1],
+      github: /gh release create \S+ (\S+)/.exec(stdout)?.[1],
+      image: /^tags=(.*)$/m.exec(readFileSync(output, 'utf8'))?.[1]?.replaceAll('ghcr.io/owner/varve:', '')
+    }
+  }
+  t.same(tagsOf('v1.2.3'), { npm: 'latest', github: '--latest', image: '1.2.3,1.2,latest' })
+  t.same(tagsOf('v1.2.3-rc.1'), { npm: 'next', github: '--prerelease', image: '1.2.3-rc.1,next' })
 })
 
 t.test('the image runs unprivileged, from the lock file, and has no unnamed file', async t => {
