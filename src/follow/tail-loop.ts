@@ -1,6 +1,7 @@
 import { TokenBucket, type TokenRate } from '../token-bucket.js'
 import { type Follower, type TailDemandSink } from './follower.js'
 import { type TailReader, type TailReading, type TailResult } from './tail-reader.js'
+import { type FollowedHead } from './ledger-knowledge.js'
 import { type TouchAllReason } from './transaction-digest.js'
 
 /** Receives what a tail loop reads. */
@@ -12,9 +13,32 @@ export interface TailMetrics {
   touchedAll(reason: TouchAllReason): void
 }
 
+/** Turn of a process at the tail that several read together. */
+export type TailTurn =
+  /** Another process has read this; its age counts from a time that is not after its request. */
+  | { readonly kind: 'read', readonly reading: TailReading, readonly sentAtMs: number }
+  /** Another process reads, and has read nothing new yet. */
+  | { readonly kind: 'wait' }
+  /** This process reads for all, and says what came of it. */
+  | { readonly kind: 'lead', readonly end: (reading: TailReading) => void }
+  /** This process reads for itself, because the others are out of reach or not trusted. */
+  | { readonly kind: 'alone' }
+  /** A check of another process has found that what all have read is wrong. */
+  | { readonly kind: 'stopped', readonly reason: string }
+
+/** Tail that one process of several reads for all. */
+export interface SharedTail {
+  /** Returns what others have read after a head, or else who reads on. */
+  next(head: FollowedHead | undefined): Promise<TailTurn>
+  /** Lets another process read, because this one needs the tail no longer. */
+  release(): void
+}
+
 /** Parts of a tail loop. */
 export interface TailLoopOptions {
   readonly reader: Pick<TailReader, 'readHead' | 'readAfter'>
+  /** Other processes that read the same tail; undefined without any. */
+  readonly shared?: SharedTail | undefined
   readonly follower: TailSubscriber
   readonly now: () => number
   readonly maxAgeMs: number
@@ -32,6 +56,12 @@ const idleMs = 60_000
 const accountMs = 60_000
 const maxBackoffMs = 5000
 const unsupportedRetryMs = 60_000
+// Asks what others have read at most this often, on average and at once.
+const turnRate: TokenRate = { interval: 15, burst: 4 }
+// While a head is too old and another process reads, so that a lost message or a dead reader delays it little.
+const waitShare = 0.1
+const minWaitMs = 10
+const maxWaitMs = 100
 // Below this many transactions a list of changes may be empty by chance.
 const minUnlisted = 20
 
@@ -41,6 +71,7 @@ export class TailLoop implements TailDemandSink {
   readonly #cadenceMs: number
   readonly #bucket = new TokenBucket()
   readonly #rate: TokenRate
+  readonly #turns = new TokenBucket()
   #isRunning = false
   #isClosed = false
   // Rises with every reset, so that a reading begun before it is dropped.
@@ -51,6 +82,8 @@ export class TailLoop implements TailDemandSink {
   #deviationMs = 0
   #failures = 0
   #isAtEnd = false
+  // Time from which the age of the head counts, while another process reads.
+  #waitsFromMs: number | undefined
   #unlisted = 0
   #beginReason: 'start' | 'gap' | 'mismatch' | 'reset' = 'start'
   #lastReadAtMs = -Infinity
@@ -80,33 +113,34 @@ export class TailLoop implements TailDemandSink {
   }
 
   /** Forgets the chain: a reading that has begun is dropped, and the tail begins at a new head. */
-  reset (): void {
+  reset (reason: 'reset' | 'mismatch' = 'reset'): void {
     this.#resets++
-    this.#beginReason = 'reset'
+    this.#beginReason = reason
     this.#options.follower.clear()
   }
 
   close (): void {
     this.#isClosed = true
+    this.#options.shared?.release()
     clearTimeout(this.#timer)
     this.#resume?.()
   }
 
   async #run (): Promise<void> {
-    const { now, follower } = this.#options
+    const { now, follower, shared } = this.#options
     this.#account(now())
     follower.setState('starting', undefined)
     while (!this.#isClosed && follower.state !== 'stopped') {
       const startedAtMs = now()
       // Waits again where a timer fired a moment early or a read woke the loop: the budget holds.
-      const budgetWaitMs = this.#bucket.take(startedAtMs, this.#rate)
+      const budgetWaitMs = await this.#takeTurn(startedAtMs)
       if (budgetWaitMs > 0) {
         await this.#pause(budgetWaitMs)
         continue
       }
-      await this.#readOnce(startedAtMs)
       const reason = this.#suspensionReason(now())
       if (reason !== undefined) {
+        shared?.release()
         follower.setState('suspended', reason)
         break
       }
@@ -116,21 +150,62 @@ export class TailLoop implements TailDemandSink {
     this.#isRunning = false
   }
 
-  async #readOnce (sentAtMs: number): Promise<void> {
-    const { reader, follower, now, metrics } = this.#options
+  /** Reads the tail, or takes what another process has read; returns the time to wait where the budget allows none. */
+  async #takeTurn (startedAtMs: number): Promise<number> {
+    const { shared, follower } = this.#options
     const resets = this.#resets
-    const { head } = follower
+    let turn: TailTurn = { kind: 'alone' }
+    if (shared !== undefined) {
+      const turnWaitMs = this.#turns.take(startedAtMs, turnRate)
+      if (turnWaitMs > 0) return turnWaitMs
+      turn = await shared.next(follower.head)
+      if (resets !== this.#resets || this.#isClosed) return 0
+    }
+    switch (turn.kind) {
+      case 'stopped':
+        follower.setState('stopped', turn.reason)
+        return 0
+      case 'wait':
+        this.#waitsFromMs ??= -Infinity
+        this.#isAtEnd = true
+        return 0
+      case 'read':
+        this.#waitsFromMs = turn.sentAtMs
+        this.#isAtEnd = turn.reading.stamped !== undefined
+        await this.#take(turn.reading, turn.sentAtMs)
+        return 0
+      case 'lead':
+      case 'alone': {
+        const sentAtMs = this.#options.now()
+        const budgetWaitMs = this.#bucket.take(sentAtMs, this.#rate)
+        if (budgetWaitMs > 0) return budgetWaitMs
+        this.#waitsFromMs = undefined
+        const reading = await this.#read()
+        this.#isAtEnd = reading.stamped !== undefined || reading.result === 'empty'
+        if (resets !== this.#resets || this.#isClosed) return 0
+        if (turn.kind === 'lead') turn.end(reading)
+        if (reading.result === 'ok' || reading.result === 'empty') this.#learnDuration(this.#options.now() - sentAtMs)
+        await this.#take(reading, sentAtMs)
+        return 0
+      }
+    }
+  }
+
+  async #read (): Promise<TailReading> {
+    const { reader, follower: { head }, metrics } = this.#options
     const reading = await (head === undefined ? reader.readHead() : reader.readAfter(head)).catch(toFailure)
     this.#readings++
     metrics.read(reading.result, head === undefined ? 0 : reading.transactions.length)
-    this.#isAtEnd = reading.stamped !== undefined || reading.result === 'empty'
-    if (resets !== this.#resets || this.#isClosed) return
+    return reading
+  }
+
+  async #take (reading: TailReading, sentAtMs: number): Promise<void> {
+    const { follower } = this.#options
     switch (reading.result) {
       case 'ok':
       case 'empty':
-        this.#learnDuration(now() - sentAtMs)
         this.#failures = 0
-        return this.#apply(reading, head === undefined, sentAtMs)
+        return this.#apply(reading, sentAtMs)
       case 'failed':
         this.#failures++
         return follower.setState(reading.isUnsupported === true ? 'unsupported' : 'interrupted', reading.reason)
@@ -144,8 +219,9 @@ export class TailLoop implements TailDemandSink {
     }
   }
 
-  #apply ({ transactions, stamped }: TailReading, begins: boolean, sentAtMs: number): void {
+  #apply ({ transactions, stamped }: TailReading, sentAtMs: number): void {
     const { follower, metrics } = this.#options
+    const begins = follower.head === undefined
     if (begins) {
       metrics.touchedAll(this.#beginReason)
       this.#beginReason = 'start'
@@ -186,6 +262,10 @@ export class TailLoop implements TailDemandSink {
   #pauseMs (startedAtMs: number): number {
     const { follower, now } = this.#options
     if (follower.state === 'unsupported') return unsupportedRetryMs
+    if (this.#waitsFromMs !== undefined && this.#isAtEnd) {
+      const retryMs = Math.min(maxWaitMs, Math.max(minWaitMs, waitShare * this.#cadenceMs))
+      return Math.max(retryMs, this.#waitsFromMs + this.#cadenceMs - now())
+    }
     // Begins at a new head, or goes on where the end was not reached.
     if (this.#failures === 0 && !this.#isAtEnd) return 0
     if (this.#failures > 0) return Math.min(maxBackoffMs, this.#cadenceMs * 2 ** Math.min(this.#failures, 10))
