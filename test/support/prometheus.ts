@@ -249,7 +249,6 @@ export const dashboardFolder = join(import.meta.dirname, '../../grafana/dashboar
 export interface Target {
   readonly refId: string
   readonly expr: string
-  readonly legendFormat: string
   readonly instant: boolean
   readonly range: boolean
 }
@@ -289,7 +288,6 @@ export interface Dashboard {
 /** A query with its place, as `helping/Hit rate/A`. */
 export interface Query extends Target {
   readonly at: string
-  readonly panel: Panel
 }
 
 /** Returns every dashboard by its file name. */
@@ -309,23 +307,7 @@ export function dashboards (): Map<string, Dashboard> {
 export function queries (): Query[] {
   return [...dashboards()].flatMap(([name, { panels }]) =>
     panels.flatMap(panel =>
-      (panel.targets ?? []).map(target => ({ ...target, panel, at: `${name}/${panel.title}/${target.refId}` }))
+      (panel.targets ?? []).map(target => ({ ...target, at: `${name}/${panel.title}/${target.refId}` }))
     )
   )
-}
-
-/** A selector of one metric, as `name{label="value"}`. */
-export interface Selector {
-  readonly metric: string
-  readonly matches: ReadonlyArray<{ readonly label: string, readonly operator: string, readonly value: string }>
-}
-
-/** Returns all selectors of an expression. */
-export function selectorsIn (expression: string): Selector[] {
-  return [...expression.matchAll(/([a-z0-9_:]+)\{([^}]*)\}/g)].map(([, metric = '', inside = '']) => ({
-    metric,
-    matches: [...inside.matchAll(/([a-z_]+)(=~|!~|!=|=)"([^"]*)"/g)].map((
-      [, label = '', operator = '', value = '']
-    ) => ({ label, operator, value }))
-  }))
 }
