@@ -66,9 +66,11 @@ async function isLimited (t: Test, fetchNth: (nth: number) => Promise<TestRespon
 
 t.test('an address may read so many times a second from upstreams; hits are not limited', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, untouched, { limits: { client: clientLimits } })
+  const began = performance.now()
   const seen = await misses(varve, 30)
+  const most = clientLimits.burst + Math.ceil((performance.now() - began) / 1000)
   t.equal(seen[200], sandbox.requests.countFor('account_modules'), 'a rejected read never reaches the upstream')
-  t.ok((seen[200] ?? 0) >= 3 && (seen[200] ?? 0) < 6, JSON.stringify(seen))
+  t.ok((seen[200] ?? 0) >= 3 && (seen[200] ?? 0) <= most, JSON.stringify(seen))
   t.equal((seen[200] ?? 0) + (seen[429] ?? 0), 30)
   await isLimited(t, async nth => await varve.get(modules(300 + nth)))
   await isLimited(t, async () => await varve.get('/v1/accounts/0x1/modules'))
@@ -114,7 +116,7 @@ t.test('with exemptHits off, hits and rejected requests count too', async t => {
 
 t.test('each client has its own limit, by address, IPv6 network, or what a trusted proxy forwards', async t => {
   const { varve } = await varveAtSandbox(t, untouched, {
-    limits: { client: { requestsPerSecond: 1, burst: 2 } },
+    limits: { client: { requestsPerSecond: 1, burst: 10 } },
     trustProxy: ['127.0.0.0/30', '10.0.0.0/8']
   })
   let version = 0
@@ -123,13 +125,11 @@ t.test('each client has its own limit, by address, IPv6 network, or what a trust
       localAddress,
       ...(forwarded !== undefined && { headers: { 'x-forwarded-for': forwarded } })
     })
-  /** Returns true if the second client has nothing left once the first has used up its limit. */
+  /** Returns true if two clients have one burst of ten together, and some seconds of a busy machine, not one each. */
   const areOne = async (one: Parameters<typeof from>, other: Parameters<typeof from>): Promise<boolean> => {
-    for (let nth = 0; nth < 5; nth++) {
-      await untilLimited(async () => await from(...one))
-      if ((await from(...other)).status === 200) return false
-    }
-    return true
+    const clients = Array.from({ length: 12 }, () => [one, other]).flat()
+    const responses = await Promise.all(clients.map(async client => await from(...client)))
+    return responses.filter(({ status }) => status === 200).length < 18
   }
   t.notOk(await areOne(['127.0.0.9'], ['127.0.0.10']))
   t.ok(await areOne(['127.0.0.11'], ['127.0.0.11', '203.0.113.1']), 'an untrusted client cannot choose its address')
