@@ -16,7 +16,7 @@ export interface Tracing {
 
 /** Starts to trace requests; this file is loaded only if `tracing.otlpUrl` is set. */
 export function startTracing (
-  { sample }: Config['tracing'],
+  { sample, headers, serviceName }: Config['tracing'],
   otlpUrl: string,
   { log, metrics, now }: { readonly log: Logger, readonly metrics: Metrics, readonly now: () => number }
 ): Tracing {
@@ -25,7 +25,8 @@ export function startTracing (
   let isFailing = false
   const exporter = new OtlpExporter({
     url: otlpUrl,
-    resource: { 'service.name': 'varve', 'service.version': versionOfProgram(), 'host.name': hostname() },
+    headers,
+    resource: { 'service.name': serviceName, 'service.version': versionOfProgram(), 'host.name': hostname() },
     timeOriginMs: performance.timeOrigin,
     count: (result, spans) => {
       metrics.traced(result, spans)

@@ -128,6 +128,7 @@ export function loadConfig (environment: Environment, flags: Flags, options: Con
     setAt(tree, path, flag === 'upstream' ? urlsOf(value) : value)
     if (typeof value === 'string') texts.set(path.join('.'), value)
   }
+  mistakes.push(...applyOtelVariables(tree, environment, sources, texts))
   const isSandbox = flags.sandbox ?? readSwitch(environment['VARVE_SANDBOX'])
   if (isSandbox === undefined) mistakes.push({ path: 'VARVE_SANDBOX', message: 'expected 1 or 0' })
   mistakes.push(...upstreamSourceMistakes(tree, sources, isSandbox, flags, options))
@@ -162,6 +163,64 @@ export function configFromObject (given: unknown): Config {
     : [{ path: 'upstreams', message: 'expected the URL of a full node, such as [{ url: \'http://127.0.0.1:8081\' }]' }]
   if (mistakes.length > 0) throw new ConfigError(mistakes)
   return config
+}
+
+/** Applies the variables of OpenTelemetry that name a collector; returns their mistakes. */
+function applyOtelVariables (
+  tree: ConfigTree,
+  environment: Environment,
+  sources: Map<string, string>,
+  texts: Map<string, string>
+): Mistake[] {
+  const mistakes: Mistake[] = []
+  const apply = (name: string, key: string, valueOf: (text: string) => string | object | undefined): void => {
+    const text = environment[name] ?? ''
+    const value = text === '' ? undefined : valueOf(text)
+    if (value === undefined) return
+    setAt(tree, ['tracing', key], value)
+    sources.set(`tracing.${key}`, name)
+    if (typeof value === 'string') texts.set(`tracing.${key}`, value)
+    else for (const inner of Object.keys(value)) sources.set(`tracing.${key}.${inner}`, name)
+  }
+  // The variable for traces overrides the one for all signals.
+  for (const signal of ['', '_TRACES']) {
+    apply(`OTEL_EXPORTER_OTLP${signal}_ENDPOINT`, 'otlpUrl', text => text)
+    apply(`OTEL_EXPORTER_OTLP${signal}_HEADERS`, 'headers', headersIn)
+  }
+  apply('OTEL_SERVICE_NAME', 'serviceName', text => text)
+  apply('OTEL_TRACES_SAMPLER', 'sample', text => {
+    const sampler = text.replace(/^parentbased_/, '')
+    if (sampler === 'traceidratio') return environment['OTEL_TRACES_SAMPLER_ARG'] || '1'
+    if (sampler !== 'always_on' && sampler !== 'always_off') {
+      mistakes.push({
+        path: 'OTEL_TRACES_SAMPLER',
+        message: 'expected always_on, always_off or traceidratio, also with parentbased_ in front'
+      })
+    }
+    return sampler === 'always_on' ? '1' : '0'
+  })
+  const isOff = environment['OTEL_SDK_DISABLED']?.toLowerCase() === 'true' ||
+    /always_off$/.test(environment['OTEL_TRACES_SAMPLER'] ?? '')
+  if (isOff) setAt(tree, ['tracing', 'otlpUrl'], null)
+  return mistakes
+}
+
+/** Reads NAME=VALUE pairs with percent-encoded values; a pair without a value is left for the schema to reject. */
+function headersIn (text: string): Record<string, string> {
+  return Object.fromEntries(
+    text.split(',').map(pair => {
+      const [name = '', ...value] = pair.split('=')
+      return [name.trim().toLowerCase(), decoded(value.join('=').trim())]
+    })
+  )
+}
+
+function decoded (text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
 }
 
 const unresolved = 'expected no ${: references work only in the configuration file; ' +

@@ -95,7 +95,7 @@ const cipherList = z.string().describe('a cipher list of OpenSSL').superRefine((
 const headerName = z.string().regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'expected a header name')
 const headerValue = z.string().regex(/^[\t\x20-\x7e\x80-\xff]*$/, 'expected a header value without line breaks')
 
-const upstreamHeaders = z.record(headerName, headerValue).superRefine((headers, context) => {
+const headersToSend = z.record(headerName, headerValue).superRefine((headers, context) => {
   for (const [name, value] of Object.entries(headers)) {
     if (isEmptyHeader(name, value)) {
       reject(context, [name], 'expected a value that is not empty: set it, or remove the header')
@@ -120,7 +120,7 @@ const resolveTo = z.string().refine(
 const upstream = z.strictObject({
   name: name.optional(),
   url: upstreamUrl,
-  headers: upstreamHeaders.default({}),
+  headers: headersToSend.default({}),
   resolve: resolveTo.default('any'),
   proxy: z.boolean().nullable().default(null),
   timeoutMs: z.int().min(1).max(600_000).default(5000),
@@ -269,6 +269,8 @@ export const configSchema = z.strictObject({
   passThrough: z.enum(['none', 'reads', 'transactions', 'all']).default('reads'),
   tracing: z.strictObject({
     otlpUrl: collectorUrl.nullable().default(null),
+    headers: headersToSend.default({}),
+    serviceName: z.string().min(1).default('varve'),
     sample: z.number().min(0).max(1).default(0.01)
   }).prefault({}),
   cors: z.strictObject({

@@ -22,6 +22,7 @@ const secretKeys: ReadonlyArray<readonly [path: readonly string[], kind: keyof t
   [['upstreams', '*', 'headers', '*'], 'header'],
   [['clients', 'keys', '*', 'key'], 'text'],
   [['tracing', 'otlpUrl'], 'url'],
+  [['tracing', 'headers', '*'], 'header'],
   [['cache', 'redis', 'url'], 'url'],
   [['cache', 'redis', 'username'], 'user'],
   [['cache', 'redis', 'password'], 'text'],

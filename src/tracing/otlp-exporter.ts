@@ -9,6 +9,8 @@ export type SpanResult = 'sent' | 'failed' | 'dropped'
 export interface OtlpOptions {
   /** Base URL of a collector, or the whole URL of its traces. */
   readonly url: string
+  /** Headers of each request to the collector. */
+  readonly headers: Readonly<Record<string, string>>
   /** Attributes of the process. */
   readonly resource: SpanAttributes
   /** Unix time at which the clock of the spans began. */
@@ -74,7 +76,7 @@ export class OtlpExporter {
   async #sendBatch (): Promise<boolean> {
     const batch = this.#queue.splice(0, maxBatch)
     const signal = AbortSignal.any([this.#closing.signal, AbortSignal.timeout(timeoutMs)])
-    const failure = await post(this.#url, JSON.stringify(this.#bodyOf(batch)), signal)
+    const failure = await post(this.#url, this.#options.headers, JSON.stringify(this.#bodyOf(batch)), signal)
     this.#options.count(failure === undefined ? 'sent' : 'failed', batch.length)
     if (failure !== undefined) this.#options.onFailed(failure)
     return failure === undefined
@@ -132,12 +134,17 @@ function typed (value: string | number | boolean): object {
 }
 
 /** Posts a body; returns the reason if it was not accepted. */
-async function post (url: URL, body: string, signal: AbortSignal): Promise<string | undefined> {
+async function post (
+  url: URL,
+  headers: Readonly<Record<string, string>>,
+  body: string,
+  signal: AbortSignal
+): Promise<string | undefined> {
   return await new Promise(resolve => {
     const send = url.protocol === 'https:' ? httpsRequest : httpRequest
     const request = send(url, {
       method: 'POST',
-      headers: { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) },
+      headers: { ...headers, 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) },
       signal
     }, response => {
       response.resume().once('close', () => {

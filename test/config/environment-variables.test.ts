@@ -85,3 +85,59 @@ t.test('each variable that varve reads is accepted', async t => {
   t.same(Object.keys(values).sort(), [...knownVariables].sort())
   t.match(loadConfig(values, {}), { isSandbox: false, config: { workers: 2, upstreams: [{ url: 'http://h' }] } })
 })
+
+t.test('the variables of OpenTelemetry set up tracing, and override the file', async t => {
+  const config = join(
+    t.testdir({ 'v.yaml': 'tracing: { otlpUrl: "http://file:1", sample: 0.5, serviceName: file }' }),
+    'v.yaml'
+  )
+  const tracing = (environment: Record<string, string>): object => loadConfig(environment, { config }).config.tracing
+  t.match(tracing({}), { otlpUrl: 'http://file:1', sample: 0.5, serviceName: 'file', headers: {} })
+  t.same(
+    tracing({
+      OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector:4318',
+      OTEL_EXPORTER_OTLP_HEADERS: 'Api-Key=s3cret%3D1, tenant=a=b',
+      OTEL_SERVICE_NAME: 'reads',
+      OTEL_TRACES_SAMPLER: 'parentbased_traceidratio',
+      OTEL_TRACES_SAMPLER_ARG: '0.25'
+    }),
+    {
+      otlpUrl: 'http://collector:4318',
+      headers: { 'api-key': 's3cret=1', tenant: 'a=b' },
+      serviceName: 'reads',
+      sample: 0.25
+    }
+  )
+  t.match(tracing({ OTEL_EXPORTER_OTLP_ENDPOINT: 'http://a', OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: 'http://b' }), {
+    otlpUrl: 'http://b'
+  })
+  t.match(tracing({ OTEL_TRACES_SAMPLER: 'always_on' }), { otlpUrl: 'http://file:1', sample: 1 })
+  t.match(tracing({ OTEL_TRACES_SAMPLER: 'always_off' }), { otlpUrl: null })
+  t.match(tracing({ OTEL_SDK_DISABLED: 'true' }), { otlpUrl: null })
+  for (
+    const [environment, message] of [
+      [
+        { OTEL_TRACES_SAMPLER: 'jaeger_remote' },
+        /^OTEL_TRACES_SAMPLER: expected always_on, always_off or traceidratio/m
+      ],
+      [
+        { OTEL_TRACES_SAMPLER: 'traceidratio', OTEL_TRACES_SAMPLER_ARG: '2' },
+        /tracing\.sample \(from OTEL_TRACES_SAMPLER\)/
+      ],
+      [
+        { OTEL_EXPORTER_OTLP_ENDPOINT: 'collector' },
+        /tracing\.otlpUrl \(from OTEL_EXPORTER_OTLP_ENDPOINT\): expected the http/
+      ],
+      [{ OTEL_EXPORTER_OTLP_HEADERS: 's3cret' }, /tracing\.headers\S* \(from OTEL_EXPORTER_OTLP_HEADERS\)/]
+    ] as const
+  ) {
+    t.throws(() => tracing(environment), { message })
+  }
+  t.throws(() => tracing({ OTEL_EXPORTER_OTLP_HEADERS: 's3cret' }), { message: /^(?![^]*s3cret)/ })
+  const masked = await runCommand(t, ['check', config], {
+    OTEL_EXPORTER_OTLP_HEADERS: 'key=s3cret',
+    VARVE_UPSTREAM: 'http://h'
+  })
+  t.equal(masked.code, 0)
+  t.notMatch(masked.out, /s3cret/)
+})

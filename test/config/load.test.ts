@@ -52,7 +52,7 @@ audit: { share: 0.001, followedShare: 0.01 }
 limits: { bodyKb: 1024, headerKb: 16, connections: null, inFlightMb: null, loopLagMs: 100, client: { requestsPerSecond: null, burst: null, exemptHits: true } }
 clients: { required: false, keys: [] }
 passThrough: reads
-tracing: { otlpUrl: null, sample: 0.01 }
+tracing: { otlpUrl: null, headers: {}, serviceName: varve, sample: 0.01 }
 cors: { origins: "*" }
 downstream: { cacheControl: revalidate }
 `

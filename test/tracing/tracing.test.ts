@@ -39,7 +39,7 @@ type Collector = Awaited<ReturnType<typeof startCollector>>
 /** Starts a collector of OTLP over HTTP in JSON; a test may change its status, with 0 it never responds. */
 async function startCollector (t: Test) {
   const spans: CollectedSpan[] = []
-  const requests: Array<{ url: string, type: string, resource: object }> = []
+  const requests: Array<{ url: string, type: string, tenant: unknown, resource: object }> = []
   const collector = { url: '', spans, requests, received: 0, status: 200 }
   const server = createServer((request, response) => {
     text(request).then(body => {
@@ -51,6 +51,7 @@ async function startCollector (t: Test) {
         requests.push({
           url: request.url ?? '',
           type: request.headers['content-type'] ?? '',
+          tenant: request.headers['x-tenant'],
           resource: byName(resource.attributes)
         })
         for (const span of scopeSpans.flatMap(scope => scope.spans)) {
@@ -78,7 +79,13 @@ async function start (
   { sample = 0, ...change }: ConfigChange & { sample?: number } = {}
 ): Promise<{ varve: TestVarve, collector: Collector }> {
   const collector = await startCollector(t)
-  return { collector, varve: await varveAt(t, upstreamUrl, { tracing: { otlpUrl: collector.url, sample }, ...change }) }
+  return {
+    collector,
+    varve: await varveAt(t, upstreamUrl, {
+      tracing: { otlpUrl: collector.url, headers: { 'x-tenant': 'a' }, serviceName: 'reads', sample },
+      ...change
+    })
+  }
 }
 
 const rootsOf = ({ spans }: Collector): CollectedSpan[] => spans.filter(({ kind }) => kind === 2)
@@ -124,7 +131,8 @@ t.test('a miss has a span of its request, of each tier, and of its attempt', asy
   t.match(collector.requests[0], {
     url: '/v1/traces',
     type: 'application/json',
-    resource: { 'service.name': 'varve', 'service.version': /^\d/ }
+    tenant: 'a',
+    resource: { 'service.name': 'reads', 'service.version': /^\d/ }
   })
   await until(async () => await varve.metric('varve_trace_spans_total{result="sent"}') === 4, 'all are counted')
 })
