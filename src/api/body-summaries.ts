@@ -3,7 +3,7 @@ import { readAddress } from './address.js'
 import { readU64 } from './integer.js'
 import { type ByteRange, countItems, isNullIn, itemRangesIn, membersIn, stringIn, u64In } from './json-scan.js'
 import { type Head } from './position.js'
-import { streamPathOf } from './request-targets.js'
+import { sendsPathOf, streamPathOf } from './request-targets.js'
 
 /** Version and hash that a transaction in JSON states. */
 export interface TransactionSummary {
@@ -190,67 +190,85 @@ function countInBcs (list: Buffer): number | undefined {
   return undefined
 }
 
-/** Properties that a page of events states. */
-export interface EventPageSummary {
+/** Properties that a page states: events of a stream, or transactions that an account sent. */
+export interface PageSummary {
   readonly count: number
-  /** The sequence number of the first event; undefined on an empty page. */
+  /** The sequence number of the first item; undefined on an empty page. */
   readonly first: bigint | undefined
-  /** The sequence number of the last event; undefined on an empty page. */
+  /** The sequence number of the last item; undefined on an empty page. */
   readonly last: bigint | undefined
-  /** True if sequence numbers rise by one, versions never fall and all events share one guid. */
+  /** True if sequence numbers rise by one, versions never fall and all items share one guid or sender. */
   readonly isContiguous: boolean
-  /** The ledger version of the first event, the lowest of a contiguous page; undefined on an empty page. */
+  /** The ledger version of the first item, the lowest of a contiguous page; undefined on an empty page. */
   readonly lowestVersion: bigint | undefined
-  /** The ledger version of the last event, the highest of a contiguous page; undefined on an empty page. */
+  /** The ledger version of the last item, the highest of a contiguous page; undefined on an empty page. */
   readonly highestVersion: bigint | undefined
   /**
-   * Path of the stream that all events belong to, by their guid; undefined on an empty page or if the stream is
-   * uncertain.
+   * Path of the stream or sender that all items belong to; undefined on an empty page or if that is uncertain.
    */
   readonly stream: string | undefined
+  /** False if one of the transactions is not history yet. */
+  readonly isSettled: boolean
 }
 
-interface PageEvent {
+interface PageItem {
   readonly sequence: bigint
   readonly version: bigint
-  readonly creation: string
+  /** Undefined in transactions. */
+  readonly creation?: string
   readonly account: string
+  readonly isSettled: boolean
 }
 
 /** Reads a page of events in JSON; undefined if any item is not certainly an event. */
-export function readEventPageSummary (body: Buffer): EventPageSummary | undefined {
-  const items = itemRangesIn(body)
-  if (items === undefined) return undefined
-  const events: PageEvent[] = []
-  for (const item of items) {
-    const event = readEvent(body, item)
-    if (event === undefined) return undefined
-    events.push(event)
+export function readEventPageSummary (body: Buffer): PageSummary | undefined {
+  return readPageSummary(body, readEvent)
+}
+
+/** Reads a page of transactions that an account sent, in JSON; undefined if any item is not certainly one. */
+export function readSendPageSummary (body: Buffer): PageSummary | undefined {
+  return readPageSummary(body, readSend)
+}
+
+function readPageSummary (
+  body: Buffer,
+  readItem: (body: Buffer, item: ByteRange) => PageItem | undefined
+): PageSummary | undefined {
+  const ranges = itemRangesIn(body)
+  if (ranges === undefined) return undefined
+  const items: PageItem[] = []
+  for (const range of ranges) {
+    const item = readItem(body, range)
+    if (item === undefined) return undefined
+    items.push(item)
   }
-  const [first, last] = [events[0], events.at(-1)]
+  const [first, last] = [items[0], items.at(-1)]
   return {
-    count: events.length,
+    count: items.length,
     first: first?.sequence,
     last: last?.sequence,
-    isContiguous: events.every((event, index) => follows(event, events[index - 1])),
+    isContiguous: items.every((item, index) => follows(item, items[index - 1])),
     lowestVersion: first?.version,
     highestVersion: last?.version,
-    stream: sharedStreamOf(events)
+    stream: sharedStreamOf(items),
+    isSettled: items.every(({ isSettled }) => isSettled)
   }
 }
 
 // Both ways to read a stream share one name: its path by creation number.
-function sharedStreamOf ([first, ...others]: readonly PageEvent[]): string | undefined {
+function sharedStreamOf ([first, ...others]: readonly PageItem[]): string | undefined {
   if (
     first === undefined ||
     others.some(({ creation, account }) => creation !== first.creation || account !== first.account)
   ) return undefined
   const address = readAddress(first.account)
+  if (address === undefined) return undefined
+  if (first.creation === undefined) return sendsPathOf(`0x${address}`)
   const creation = readU64(first.creation)
-  return address === undefined || creation === undefined ? undefined : streamPathOf(`0x${address}`, creation)
+  return creation === undefined ? undefined : streamPathOf(`0x${address}`, creation)
 }
 
-function readEvent (body: Buffer, item: ByteRange): PageEvent | undefined {
+function readEvent (body: Buffer, item: ByteRange): PageItem | undefined {
   const members = membersIn(body, item)
   const guid = members?.get('guid')
   const parts = guid && membersIn(body, guid)
@@ -261,11 +279,22 @@ function readEvent (body: Buffer, item: ByteRange): PageEvent | undefined {
   if (sequence === undefined || version === undefined || creation === undefined || account === undefined) {
     return undefined
   }
-  return { sequence, version, creation, account }
+  return { sequence, version, creation, account, isSettled: true }
 }
 
-function follows (event: PageEvent, before: PageEvent | undefined): boolean {
+function readSend (body: Buffer, item: ByteRange): PageItem | undefined {
+  const { version, isSettled } = readTransactionSummary(body, item) ?? {}
+  const members = membersIn(body, item)
+  const sequence = u64In(body, members?.get('sequence_number'))
+  const account = stringIn(body, members?.get('sender'))
+  if (sequence === undefined || version === undefined || isSettled === undefined || account === undefined) {
+    return undefined
+  }
+  return { sequence, version, account, isSettled }
+}
+
+function follows (item: PageItem, before: PageItem | undefined): boolean {
   if (before === undefined) return true
-  return event.sequence === before.sequence + 1n && event.version >= before.version &&
-    event.creation === before.creation && event.account === before.account
+  return item.sequence === before.sequence + 1n && item.version >= before.version &&
+    item.creation === before.creation && item.account === before.account
 }

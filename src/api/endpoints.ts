@@ -63,9 +63,10 @@ const cursor: ParameterParser = text => {
 /**
  * Immutable data by which a response can be stored. `version`: the state at `ledger_version`. `block`, `height`,
  * `transaction` and `hash`: the block or committed transaction that the last path segment names. `list`: transactions
- * from a version on. `page`: events from a sequence number on. `moving`: none, because the response is always moving.
+ * from a version on. `page`: events from a sequence number on. `sends`: transactions of an account from a sequence
+ * number on. `moving`: none, because the response is always moving.
  */
-export type PinKind = 'version' | 'block' | 'height' | 'transaction' | 'hash' | 'list' | 'page' | 'moving'
+export type PinKind = 'version' | 'block' | 'height' | 'transaction' | 'hash' | 'list' | 'page' | 'sends' | 'moving'
 
 /** Kind of request body, by the endpoints that take it. */
 export type BodyKind = 'table_key' | 'raw_key' | 'state_key' | 'view'
@@ -204,6 +205,13 @@ const rows = {
     renderedByRelease: true,
     hasWriteMethod: true,
     why: 'committed transactions never change'
+  },
+  account_transactions: {
+    path: '/v1/accounts/{address}/transactions',
+    query: { start: u64, limit: u16 },
+    keyedBy: 'sends',
+    renderedByRelease: true,
+    why: 'the transactions that an account sent do not change once committed'
   },
   events_by_creation_number: { ...events, path: '/v1/accounts/{address}/events/{creation_number}' }
 } as const satisfies Readonly<Record<string, EndpointRow>>

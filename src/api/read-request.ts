@@ -17,8 +17,8 @@ export interface RawRequest {
   readonly minVersion?: string | readonly string[] | undefined
 }
 
-/** Number of events that full nodes return without a `limit`. */
-export const defaultEventLimit = 25
+/** Number of events or transactions that full nodes return without a `limit`. */
+export const defaultPageLimit = 25
 
 /** Endpoint and raw texts of its parameters; `readRequest` parses them, so that rejections are counted by endpoint. */
 export interface EndpointMatch {
@@ -59,11 +59,11 @@ export function readRequest (match: EndpointMatch, request: RawRequest): Read {
   )
   const accept = endpoint.takesAccept ? readAccept(request.accept) : 'json'
   const { ledgerVersion, query, isPinned } = unpinCursor(endpoint, readQuery(endpoint, match.search))
-  const page = endpoint.keyedBy === 'page' && accept === 'json' ? pageOf(query) : undefined
+  const page = isPaged(endpoint) && accept === 'json' ? pageOf(query) : undefined
   return {
     endpoint,
     path: `/${path.join('/')}`,
-    query: page === undefined ? query : [['start', String(page.start)], ['limit', String(page.limit)]],
+    query: page === undefined ? query : [...query.filter(isNoLimit), ['limit', String(page.limit)]],
     ledgerVersion,
     requestedVersion: ledgerVersion,
     height: undefined,
@@ -104,17 +104,26 @@ function versionMembers (
     }
     case 'version':
     case 'page':
+    case 'sends':
     case 'moving':
       return {}
   }
 }
 
+function isPaged ({ keyedBy }: Endpoint): boolean {
+  return keyedBy === 'page' || keyedBy === 'sends'
+}
+
+function isNoLimit ([name]: readonly [name: string, value: string]): boolean {
+  return name !== 'limit'
+}
+
 /**
  * Returns the page with an explicit limit, so a missing limit and the same explicit limit are one read; undefined for
- * the newest events.
+ * the newest events or transactions.
  */
 function pageOf (query: readonly (readonly [string, string])[]): Read['page'] {
-  const { start, limit = String(defaultEventLimit) } = Object.fromEntries(query)
+  const { start, limit = String(defaultPageLimit) } = Object.fromEntries(query)
   return start === undefined ? undefined : { start: BigInt(start), limit: BigInt(limit) }
 }
 

@@ -21,7 +21,7 @@ export interface Read {
   readonly height: bigint | undefined
   /** True if only the response shows whether it is history: a page may be short, a transaction not committed. */
   readonly mayBeMoving: boolean
-  /** Requested page of events, if it has a start. */
+  /** Requested page of events, or of transactions of an account, if it has a start. */
   readonly page: { readonly start: bigint, readonly limit: bigint } | undefined
   readonly accept: Accept
   readonly body: RequestBody | undefined
@@ -160,16 +160,23 @@ export function coalescingKeyOf (read: Read, key: string): string {
 }
 
 /**
- * Returns true if the path names the stream itself; a handle can lead to another stream later (docs/node-behaviour.md,
- * "Event streams").
+ * Returns true if the path names the stream or the sender itself; a handle can lead to another stream later
+ * (docs/node-behaviour.md, "Event streams").
  */
 export function namesStream ({ endpoint }: Read): boolean {
-  return endpoint.name === 'events_by_creation_number'
+  return endpoint.name === 'events_by_creation_number' || endpoint.keyedBy === 'sends'
 }
 
-/** Returns the events that a read requests: those from a sequence number on, or the last; undefined for other reads. */
-export function eventPageStartOf ({ endpoint, query }: Read): 'from' | 'last' | undefined {
-  return endpoint.keyedBy !== 'page' ? undefined : query.some(([name]) => name === 'start') ? 'from' : 'last'
+/**
+ * Returns the events, or transactions of a sender, that a read requests: those from a sequence number on, or the last;
+ * undefined for other reads.
+ */
+export function eventPageStartOf ({ endpoint: { keyedBy }, query }: Read): 'from' | 'last' | undefined {
+  return keyedBy !== 'page' && keyedBy !== 'sends'
+    ? undefined
+    : query.some(([name]) => name === 'start')
+    ? 'from'
+    : 'last'
 }
 
 /** Returns the limit that a read of a page states; undefined if it leaves the limit to the node. */

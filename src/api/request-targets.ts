@@ -41,3 +41,8 @@ export function transactionsTarget (start: bigint | undefined, limit: number): s
 export function streamPathOf (address: string, creation: bigint | string): string {
   return `/v1/accounts/${address}/events/${creation}`
 }
+
+/** Returns the path of the transactions that an account sent. */
+export function sendsPathOf (address: string): string {
+  return `/v1/accounts/${address}/transactions`
+}

@@ -11,8 +11,9 @@ import {
 import {
   type BlockSummary,
   readBlockSummary,
-  type EventPageSummary,
+  type PageSummary,
   readEventPageSummary,
+  readSendPageSummary,
   readTransactionSummary,
   readTransactions,
   type TransactionSummary,
@@ -84,7 +85,8 @@ const ofKeying: Readonly<Record<PinKind, readonly NotStoredReason[]>> = {
   transaction: ofTransactions,
   hash: ofTransactions,
   list: [...ofPages, 'pending_transaction'],
-  page: ofPages
+  page: ofPages,
+  sends: [...ofPages, 'pending_transaction']
 }
 
 /** Returns every reason for which a response of an endpoint may not be stored. */
@@ -154,7 +156,8 @@ export function judge (read: Read, response: UpstreamResponse, options: Lifetime
   if (response.stamped === undefined) return notStorable('no_position')
   const { head, oldest } = response.stamped.position
   if (read.page !== undefined) {
-    return judgePage(read, read.page, readEventPageSummary(response.body), oldest.version, head.version, options)
+    const readPage = read.endpoint.keyedBy === 'page' ? readEventPageSummary : readSendPageSummary
+    return judgePage(read, read.page, readPage(response.body), oldest.version, head.version, options)
   }
   const { keyedBy } = read.endpoint
   if (keyedBy === 'hash' && read.mayBeMoving) {
@@ -248,12 +251,12 @@ function judgeList (
 function judgePage (
   read: Read,
   requestedPage: NonNullable<Read['page']>,
-  page: EventPageSummary | undefined,
+  page: PageSummary | undefined,
   oldest: bigint,
   head: bigint,
   { eventsTtlMs }: LifetimeOptions
 ): StoreVerdict {
-  // Rejects events of a stream other than the path names.
+  // Rejects items of a stream or a sender other than the path names.
   if (page === undefined || (namesStream(read) && page.count > 0 && page.stream !== read.path)) {
     return notStorable('unreadable')
   }
@@ -268,7 +271,9 @@ function judgePage (
   if (lowestVersion === undefined || highestVersion === undefined || lowestVersion < oldest || highestVersion > head) {
     return notStorable('outside_window')
   }
-  return storable({ ttlMs: eventsTtlMs, lowestVersion })
+  if (!page.isSettled) return notStorable('pending_transaction')
+  // Pages of a sender never expire: its path leads to no other stream.
+  return storable({ ttlMs: read.endpoint.keyedBy === 'page' ? eventsTtlMs : undefined, lowestVersion })
 }
 
 function storable (lifetime: Partial<Lifetime>): StoreVerdict {

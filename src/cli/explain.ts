@@ -123,6 +123,7 @@ function lifetimeText ({ endpoint: { keyedBy } }: Read, { pages }: Config): stri
     hash: 'stored once it is committed, moving before',
     list: 'stored where the list is full and has no gap, moving where it ends with the ledger',
     page: `stored for ${pages.eventsTtlSeconds} s while the page is full and has no gap`,
+    sends: 'stored while the page is full and has no gap',
     moving: 'never stored'
   }
   return texts[keyedBy]
@@ -150,7 +151,7 @@ function reasonForMoving (read: Read, config: Config): string {
   if (keyedBy === 'page') {
     return `${microCacheText}; ${isBcs ? 'events in BCS do not say' : 'without a start it is unknown'} which page it is`
   }
-  if (keyedBy === 'list' || keyedBy === 'hash') {
+  if (keyedBy === 'list' || keyedBy === 'hash' || keyedBy === 'sends') {
     const why = isBcs ? 'in BCS the transactions cannot be identified for sure' : 'without a start they are the newest'
     return `${microCacheText}; ${why}`
   }

@@ -1,8 +1,8 @@
 import { type UpstreamResponse } from '../api/upstream-response.js'
-import { type EventPageSummary, readEventPageSummary } from '../api/body-summaries.js'
+import { type PageSummary, readEventPageSummary } from '../api/body-summaries.js'
 import { type JudgedResponse, type StoreVerdict } from '../api/store-verdict.js'
 import { eventPathKeyOf, namesStream, type Read, requestedLimitOf } from '../api/read.js'
-import { defaultEventLimit } from '../api/read-request.js'
+import { defaultPageLimit } from '../api/read-request.js'
 import { type PinnedRead } from './pinned-read.js'
 import { type ProxyContext } from './proxy-context.js'
 
@@ -35,7 +35,9 @@ export function judgeEventHistory (
   { read, space }: PinnedRead,
   { response, verdict }: JudgedResponse
 ): JudgedEvents {
-  if (read.endpoint.keyedBy !== 'page' || response.status !== 200) return { verdict, missing: undefined }
+  if (read.endpoint.keyedBy !== 'page' || response.status !== 200) {
+    return { verdict, missing: verdict.notStored === 'pruned_page' ? 'pruned' : undefined }
+  }
   const [page, position] = [readPage(read, response), response.stamped?.position]
   // A page that is not parsed may lack events.
   if (page === undefined || position === undefined) return { verdict, missing: 'partial' }
@@ -53,11 +55,11 @@ export function judgeEventHistory (
 }
 
 /** Returns true if the last events are complete: as many as requested, or back to the first event of the stream. */
-function isCompleteTail (read: Read, { count, first }: EventPageSummary): boolean {
-  return first === 0n || count >= (requestedLimitOf(read) ?? defaultEventLimit)
+function isCompleteTail (read: Read, { count, first }: PageSummary): boolean {
+  return first === 0n || count >= (requestedLimitOf(read) ?? defaultPageLimit)
 }
 
-function readPage (read: Read, response: UpstreamResponse): EventPageSummary | undefined {
+function readPage (read: Read, response: UpstreamResponse): PageSummary | undefined {
   return read.accept !== 'json' || response.status !== 200 || response.rest !== undefined
     ? undefined
     : readEventPageSummary(response.body)

@@ -5,7 +5,7 @@ import {
   type BlockSummary,
   readBlockEnd,
   readBlockSummary,
-  type EventPageSummary,
+  type PageSummary,
   readEventPageSummary
 } from '../../src/api/body-summaries.js'
 import { check, seedTitle } from '../support/properties.js'
@@ -162,7 +162,7 @@ const event = (sequence: number | bigint, version: number | bigint, change: Fiel
   data: { version: '0', guid: 1, text: '"sequence_number":"9"' },
   ...change
 })
-const page = (...events: unknown[]): EventPageSummary | undefined =>
+const page = (...events: unknown[]): PageSummary | undefined =>
   readEventPageSummary(Buffer.from(JSON.stringify(events)))
 
 t.test('a page with a malformed event is not read', async t => {

@@ -171,6 +171,38 @@ t.test('a committed transaction, the requested one, within the window is stored'
   ])
 })
 
+t.test('a page of what an account sent is stored if full, contiguous and by that sender alone', async t => {
+  const sent = (from: number, count: number, change: object = {}): object[] =>
+    Array.from(
+      { length: count },
+      (_, nth) => user(50 + 7 * nth, { sender: '0xa1', sequence_number: String(from + nth), ...change })
+    )
+  const listing = (query: string): string => `/v1/accounts/00a1/transactions?${query}`
+  const three = listing('start=5&limit=3')
+  judgeRows(t, [
+    ['full', three, sent(5, 3), undefined],
+    ['full by the default limit', listing('start=5'), sent(5, 25), undefined],
+    ['another form of the sender', three, sent(5, 3, { sender: '0x00A1' }), undefined],
+    ['short', three, sent(5, 2), 'short_page'],
+    ['empty', three, [], 'empty_page'],
+    ['begins late', three, sent(6, 3), 'pruned_page'],
+    ['begins early', three, sent(4, 3), 'gapped_page'],
+    ['too long', three, sent(5, 4), 'gapped_page'],
+    ['a gap', three, [...sent(5, 2), ...sent(8, 1)], 'gapped_page'],
+    ['of another sender', three, sent(5, 3, { sender: '0xa2' }), 'unreadable'],
+    ['of two senders', three, [...sent(5, 2), user(99, { sender: '0xa2', sequence_number: '7' })], 'unreadable'],
+    ['no address', three, sent(5, 3, { sender: 'a sender' }), 'unreadable'],
+    ['orderless', three, sent(5, 3, { sequence_number: null }), 'unreadable'],
+    ['pending', three, sent(5, 3, { type: 'pending_transaction', version: undefined }), 'unreadable'],
+    ['unsettled', three, sent(5, 3, { success: null }), 'pending_transaction'],
+    ['versions that fall', three, [...sent(5, 2), user(50, { sender: '0xa1', sequence_number: '7' })], 'gapped_page'],
+    ['partly pruned', three, sent(5, 3), 'outside_window', from(51)],
+    ['above the head', three, sent(5, 3), 'outside_window', at(63)],
+    ['no list', three, '{}', 'unreadable'],
+    ['the newest change', listing('limit=3'), sent(5, 3), 'outside_window']
+  ])
+})
+
 t.test('a list from a version on is stored if full, or if cut by the node before the head', async t => {
   const listing = (query: string): string => `/v1/transactions?${query}`
   const three = listing('start=50&limit=3')

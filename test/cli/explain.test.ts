@@ -121,6 +121,17 @@ const rows: readonly Row[] = [
     why: /stored once it is committed, moving before/
   }],
   [['GET', `/v1/transactions/by_hash/${hash}`, ...bcs], { key: null, class: 'moving' }],
+  [['GET', '/v1/accounts/5eed/transactions?start=05'], {
+    endpoint: 'account_transactions',
+    upstream: /GET \/v1\/accounts\/0x0+5eed\/transactions\?start=5&limit=25$/,
+    class: 'page',
+    why: /stored while the page is full and has no gap/
+  }],
+  [['GET', '/v1/accounts/5eed/transactions'], {
+    key: null,
+    class: 'moving',
+    why: /without a start they are the newest/
+  }],
   [['GET', '/v1/transactions?start=05&limit=7'], {
     endpoint: 'transactions',
     upstream: 'GET /v1/transactions?start=5&limit=7',
@@ -176,9 +187,9 @@ t.test('explain prints rejected and forwarded requests with status and reason, a
       [['TRACE', '/v1'], /^405/]
     ] as const
   ) t.match(await explained(t, argv), { upstream: null, key: null, class: 'refused', why }, argv.join(' ').slice(0, 60))
-  t.match(await explained(t, ['GET', 'http://h/v1/accounts/0x1/transactions?b=2&a=1', '--accept', 'x/y']), {
+  t.match(await explained(t, ['GET', 'http://h/v1/-/healthy?b=2&a=1', '--accept', 'x/y']), {
     endpoint: 'other',
-    upstream: 'GET /v1/accounts/0x1/transactions?b=2&a=1',
+    upstream: 'GET /v1/-/healthy?b=2&a=1',
     accept: 'x/y',
     key: null,
     class: 'pass-through'
@@ -206,7 +217,7 @@ t.test('explain applies the given configuration', async t => {
     'v.yaml'
   )
   const configured: ReadonlyArray<readonly [target: string, explanation: object]> = [
-    ['/v1/accounts/0x1/transactions', { class: 'refused', why: /^404/ }],
+    ['/v1/-/healthy', { class: 'refused', why: /^404/ }],
     ['/v1/accounts/0x1', { endpoint: 'account', class: 'moving' }],
     ['/v1', { key: /^moving SPACE/, why: 'moving: a response is reused for 40 ms' }],
     ['/v1/accounts/1/events/0x1::a::B/f?start=3', {
@@ -276,7 +287,7 @@ t.test('varve handles a request as explain says: same upstream request, same cla
       ['/v1/accounts/1/modules', {}],
       ['/v1/tables/0xAB/item?ledger_version=500', table],
       ['/v1/accounts/0x1?x=%20', {}],
-      ['/v1/accounts/0x1/transactions?x=%20', {}],
+      ['/v1/-/healthy?x=%20', {}],
       ['/v1/accounts/1/resource/0x01::a::B?ledger_version=0500', {}],
       ['/v1/info?x', {}],
       ['/v1/accounts/0X1/modules', {}]

@@ -74,7 +74,7 @@ t.test('an address may read so many times a second from upstreams; hits are not 
   t.equal((seen[200] ?? 0) + (seen[429] ?? 0), 30)
   await isLimited(t, async nth => await varve.get(modules(300 + nth)))
   await isLimited(t, async () => await varve.get('/v1/accounts/0x1/modules'))
-  await isLimited(t, async () => await varve.get('/v1/accounts/0x1/transactions?limit=1'))
+  await isLimited(t, async () => await varve.get('/v1/-/healthy?limit=1'))
   await isLimited(t, async nth => await varve.get('/v1/tables/0x5eed/item', tableItemLookup('u64', `"${nth}"`)))
   t.match(await untilLimited(async nth => await varve.get(modules(400 + nth))), {
     headers: { 'x-node-ledger-version': /^\d+$/ }
@@ -151,7 +151,7 @@ t.test('upstreams get the client address from a trusted proxy, never one that a 
   const stub = await startEmptyUpstream(t)
   const clientAddress = async (trustProxy: string[]): Promise<string | undefined> => {
     const varve = await varveAt(t, stub.url, { trustProxy })
-    await varve.get('/v1/accounts/0x1/transactions', { headers: { 'x-forwarded-for': '203.0.113.1' } })
+    await varve.get('/v1/-/healthy', { headers: { 'x-forwarded-for': '203.0.113.1' } })
     const lines = stub.rawHeaders.at(-1) ?? []
     return lines[lines.findIndex(line => line.toLowerCase() === 'x-forwarded-for') + 1]
   }
@@ -217,7 +217,7 @@ t.test('where a key is required, nothing is served without one, cached or not; p
     '/v1/info',
     '/v1',
     '/v1/transactions',
-    '/v1/accounts/0x1/transactions',
+    '/v1/-/healthy',
     '/v1/accounts/xyz/modules',
     '/nowhere'
   ]
@@ -386,7 +386,7 @@ t.test('a key goes nowhere else: not upstream, nor into the log, metrics, status
     const target of [
       modules(100),
       modules(100),
-      '/v1/accounts/0x1/transactions',
+      '/v1/-/healthy',
       '/v1/fail',
       modules(101),
       modules(102),

@@ -225,7 +225,7 @@ t.test('an invalid or repeated minimum version is rejected for any read, but ign
     ...storedReads,
     ['/v1/info'],
     ['/v1/accounts/0x1'],
-    ['/v1/accounts/0x1/transactions'],
+    ['/v1/-/healthy'],
     view,
     ['/v1/accounts/0x1', { method: 'HEAD' }]
   ]
@@ -268,7 +268,7 @@ t.test('a response without a proven version does not satisfy a minimum version',
   const varve = await varveAt(t, upstream.url)
   t.match(await varve.get('/v1/tables/0x5eed/item', key), { status: 404 })
   t.match(await atLeast(varve, 1000n, ['/v1/tables/0x5eed/item', key]), { status: 503 })
-  t.match(await atLeast(varve, 1000n, ['/v1/accounts/0x1/transactions']), { status: 503 })
+  t.match(await atLeast(varve, 1000n, ['/v1/-/healthy']), { status: 503 })
   t.match(await atLeast(varve, 1000n, [`/v1/transactions/by_hash/0x${'1'.repeat(64)}`]), { status: 503 })
   t.match(
     await atLeast(varve, 1000n, ['/v1/estimate_gas_price']),

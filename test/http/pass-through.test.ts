@@ -487,7 +487,7 @@ t.test('a forwarded response needs no second slot to prove its chain after a los
     await sandbox.close()
   })
   const varve = await varveAt(t, gate.url, { passThrough: 'all', upstream: { maxConcurrent: 1, timeoutMs: 2000 } })
-  const target = '/v1/accounts/0x1/transactions?limit=1'
+  const target = '/v1/-/healthy?limit=1'
   await until(() => sandbox.requests.countFor('transaction_by_version') > 0, 'the root of the head is known')
   // A poll would prove the chain before.
   sandbox.faults.add({ kind: 'error', code: 'internal_error', match: 'index' })

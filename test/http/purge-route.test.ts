@@ -171,7 +171,7 @@ t.test('the body is JSON whatever its type; a malformed, long or compressed one 
       `{"all":true,"url":"${modules}"}`,
       `{"url":"${modules}","uri":1}`,
       `{"url":"${modules}","method":"PUT"}`,
-      '{"url":"/v1/accounts/0x1/transactions"}',
+      '{"url":"/v1/-/healthy"}',
       '{"url":"/v1/transactions","method":"POST"}',
       Buffer.from([0x7b, 0xff, 0x7d])
     ]

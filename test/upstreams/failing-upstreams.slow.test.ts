@@ -344,7 +344,7 @@ t.test('varve does not forward the denial of a version that it has already serve
   const { get, upStates } = await startInFrontOf(t, [ahead, lags as never])
   await until(async () => await upStates() === '1,0' || await upStates() === '1,1', 'both upstreams are up')
   ahead.faults.add({ kind: 'reset' })
-  t.match(await get('/v1/accounts/0x1/transactions?ledger_version=15000'), { status: 503, body: shape })
+  t.match(await get('/v1/-/healthy?ledger_version=15000'), { status: 503, body: shape })
 })
 
 t.test('varve retries a POST read like any other, and sends a possible write to one upstream only', async t => {
