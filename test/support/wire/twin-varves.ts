@@ -30,7 +30,9 @@ export async function startTwins (t: Test, change: ConfigChange = {}): Promise<T
   const upstream = await startStubUpstream(t, (request, response) => {
     request.resume()
     const bytes = Number.parseInt(/accounts\/0x([0-9a-f]+)/.exec(request.url ?? '')?.[1] ?? '2', 16)
-    respondOk(response, JSON.stringify(`${'abcdefgh'.repeat(bytes / 8 + 1)}`.slice(0, bytes - 2)))
+    const body = JSON.stringify(`${'abcdefgh'.repeat(bytes / 8 + 1)}`.slice(0, bytes - 2))
+    // An access line has the length of a forwarded body if it is known before, or if all of it comes at once.
+    respondOk(response, body, { 'content-length': String(body.length) })
   })
   const start = async (fastPath: boolean): Promise<TestVarve> => {
     // Never expires what the micro-cache holds, so that both answer alike at any speed.
@@ -96,7 +98,7 @@ export function drawFrom (seed: number): Draw {
   return () => random.next()
 }
 
-const health = 'GET /-/healthz HTTP/1.1\r\nHost: x\r\n'
+const lastRequest = 'GET /-/healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n'
 
 /** Draws the steps of one connection: requests that are kept apart, split, pipelined, half-closed or reset. */
 export function drawSession (draw: Draw, requests: readonly string[]): WireStep[] {
@@ -111,11 +113,9 @@ export function drawSession (draw: Draw, requests: readonly string[]): WireStep[
     if (draw() < 0.9) steps.push({ responses })
   }
   const end = draw()
-  // Resets only after a later response has begun: a forwarded one that is cut is logged without its bytes.
-  const whole = [{ responses }, { send: `${health}\r\n` }, { responses: responses + 1 }]
-  if (end < 0.15) return [...steps, ...whole, { send: 'GET /v1/acc' }, 'reset']
+  if (end < 0.15) return [...steps, { responses }, { send: 'GET /v1/acc' }, 'reset']
   if (end < 0.4) return [...steps, 'end']
-  return [...steps, { send: `${health}Connection: close\r\n\r\n` }]
+  return [...steps, { send: lastRequest }]
 }
 
 function piecesOf (draw: Draw, text: string): string[] {
