@@ -12,7 +12,7 @@ const replicas = [
   ...slow('chain/', 'chain-resets', 'chain-separation', 'spaces', 'upstream-chains', 'wrong-chain'),
   ...slow('peers/', 'fetch-leases', 'host-peers', 'lost-records', 'purges'),
   ...slow('', 'config/reload', 'metrics/series-count', 'cli/warm', 'peers/worker-pool'),
-  ...slow('redis/', 'authentication', 'changes', 'create-client', 'link'),
+  ...slow('redis/', 'changes', 'create-client', 'link'),
   ...slow('sandbox/', 'reads', 'transactions'),
   ...slow('upstreams/', 'failing-upstreams', 'stream-slots', 'surplus-response-bytes', 'upstream-overload')
 ]

@@ -10,7 +10,6 @@ import { configSchema } from '../../src/config/schema.js'
 import { startSandbox } from '#sandbox'
 import { certificate, certificateKey, renewedKey } from '../support/certificate.js'
 import { sendRequest } from '../support/client.js'
-import { startRedis } from '../support/redis-server.js'
 import { listening, startEmptyUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 import { runCommand, startCommand } from './command.js'
@@ -141,36 +140,6 @@ t.test('the banner names Redis as URL, cluster or sentinel set, without credenti
     t.equal(await varve.code, 0)
     t.notMatch(varve.out() + varve.err(), /s3cret/)
   }))
-})
-
-t.test('a rejected Redis password is reported, and neither the log nor /readyz contains it', together(), async t => {
-  const [redis, stub] = [await startRedis(t, { password: 'r1ght' }), await startEmptyUpstream(t)]
-  for (
-    const cache of [
-      `url: "redis://:s3cret@${redis.host}"`,
-      `url: "redis://${redis.host}", password: s3cret`,
-      `url: "redis://s3cret:s3cret@${redis.host}"`
-    ]
-  ) {
-    const config = join(t.testdir({ 'v.yaml': `cache: { redis: { ${cache} } }` }), 'v.yaml')
-    const varve = startCommand(t, ['--config', config, ...free, '--upstream', stub.url, '--log-level', 'trace'], {
-      environment: { NO_COLOR: '1' },
-      isTerminal: true
-    })
-    const [, url = '', adminUrl = ''] = await varve.waitForOutput(
-      /^\d\d:\d\d:\d\d info {2}listening url=(\S+) adminUrl=(\S+)\n(?:.*\n)*.* upstream is up upstream=/m
-    )
-    t.match(
-      await sendRequest(url, '/v1/accounts/0x1/modules?ledger_version=500'),
-      { status: 200 },
-      'reads work without Redis'
-    )
-    const { body } = await sendRequest(adminUrl, '/readyz')
-    t.match(JSON.parse(body), { ready: true, degraded: [/^Redis authentication failed: WRONGPASS/] })
-    varve.signal('SIGTERM')
-    t.equal(await varve.code, 0)
-    t.notMatch(varve.out() + varve.err() + body, /s3cret|r1ght/)
-  }
 })
 
 t.test('an address in use ends varve with 1 and an error with the address, its key and a fix', together(), async t => {

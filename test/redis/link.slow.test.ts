@@ -1,7 +1,9 @@
-import t from 'tap'
+import t, { type Test } from 'tap'
+import { sendRequest } from '../support/client.js'
 import { freePort } from '../support/free-port.js'
 import { startIdleMeter, until } from '../support/until.js'
 import {
+  type RedisConfigChange,
   checkDegraded,
   checkResponse,
   checkShared,
@@ -15,7 +17,9 @@ import {
   untilShared
 } from '../support/replicas.js'
 import { replicate, startRedis } from '../support/redis-server.js'
+import { respondOk, startStubUpstream } from '../support/stub-upstream.js'
 import { slowRedis } from '../support/tcp-gate.js'
+import { type TestVarve, varveAt } from '../support/varve.js'
 
 // Gives a responding Redis enough time even on a busy machine.
 const timeoutMs = 500
@@ -180,4 +184,57 @@ t.test('a subscriber connection that breaks while it is renewed is renewed again
   )
   await until(async () => await isRedisUp(pair.first) && await isRedisUp(pair.second), 'both replicas reach Redis')
   await checkShared(t, pair, 'it is shared')
+})
+
+const message = 'Redis authentication failed: reads go on without it'
+async function varveWith (t: Test, redis: RedisConfigChange): Promise<TestVarve> {
+  const upstream = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, '[]')
+  })
+  return await varveAt(t, upstream.url, { cache: { redis } })
+}
+
+/** Expects /readyz, /status.json and the log to name the rejection, and none of them to repeat a password. */
+async function reportsReason (t: Test, varve: TestVarve, reason: RegExp): Promise<void> {
+  await until(() => varve.log.some(({ msg }) => msg === message), 'the log has the message')
+  t.match(varve.log.filter(({ msg }) => msg === message), [{ level: 40, reason }], 'once')
+  const { body: readiness } = await sendRequest(varve.adminUrl, '/readyz')
+  t.match(JSON.parse(readiness), { ready: true, degraded: [/^Redis authentication failed: /] })
+  t.match(JSON.parse(readiness), { degraded: [reason] })
+  const { body: status } = await sendRequest(varve.adminUrl, '/status.json')
+  t.match(JSON.parse(status), { tiers: { redis: { state: 'down', reason: 'authentication failed' } } })
+  t.match(await varve.get('/v1/accounts/0x1/modules?ledger_version=500'), { status: 200 }, 'reads continue')
+  t.notMatch(readiness + status + JSON.stringify(varve.log), /s3cret|r1ght/)
+}
+
+t.test('varve reports a wrong or missing Redis password as failed authentication', async t => {
+  const redis = await startRedis(t, { password: 'r1ght' })
+  for (
+    const [place, reason] of [[{ url: `redis://:s3cret@${redis.host}` }, /WRONGPASS/], [{
+      url: `redis://${redis.host}`
+    }, /NOAUTH/]] as const
+  ) {
+    await reportsReason(t, await varveWith(t, place), reason)
+  }
+})
+
+t.test('varve reports a Redis user without the needed permissions as failed authentication', async t => {
+  const redis = await startRedis(t)
+  await redis.client.acl('SETUSER', 'cache', 'on', '>s3cret', '~other:*', '+@all')
+  await reportsReason(t, await varveWith(t, { url: redis.url, username: 'cache', password: 's3cret' }), /NOPERM/)
+})
+
+t.test('varve reports a Redis password changed at run time and reconnects once it is right', async t => {
+  const redis = await startRedis(t)
+  const varve = await varveWith(t, { url: redis.url })
+  await until(async () => await isRedisUp(varve), 'varve reaches Redis')
+  await redis.client.config('SET', 'requirepass', 'r1ght')
+  await redis.client.call('CLIENT', 'KILL', 'TYPE', 'NORMAL', 'SKIPME', 'yes')
+  await reportsReason(t, varve, /NOAUTH/)
+  await redis.client.config('SET', 'requirepass', '')
+  await until(async () => await isRedisUp(varve), 'varve reaches Redis')
+  t.match(JSON.parse((await sendRequest(varve.adminUrl, '/status.json')).body), {
+    degraded: [],
+    tiers: { redis: { state: 'up', reason: undefined } }
+  })
 })
