@@ -101,6 +101,7 @@ const minBodyBytes = 16 * 1024
 /** Bytes of client requests, of their bodies and of what is fetched for them, held until the response is over. */
 export class RequestMemoryBudget {
   readonly #context: Pick<ListenerContext, 'config' | 'proxy' | 'metrics'>
+  // Those that hold a large body.
   readonly #requests = new WeakMap<ServerResponse, RequestBytes>()
   readonly #chunkedBodies = new WeakMap<FastifyRequest, HeldBytes>()
 
@@ -110,13 +111,7 @@ export class RequestMemoryBudget {
 
   /** Returns the bytes of the request that this response answers. */
   of (response: ServerResponse, clientId: string): RequestBytes {
-    const known = this.#requests.get(response)
-    if (known !== undefined) return known
-    const bytes = new RequestBytes(clientId)
-    this.#requests.set(response, bytes)
-    response.once('close', () => bytes.end())
-    if (response.destroyed) bytes.end()
-    return bytes
+    return this.#requests.get(response) ?? new RequestBytes(clientId, this.#context.proxy.inFlight, response)
   }
 
   /**
@@ -135,7 +130,9 @@ export class RequestMemoryBudget {
       throw unavailableError('limits.inFlightMb is used up: no room for a large request body, retry later')
     }
     const taken = inFlight.take(bytes, clientId)
-    this.of(raw, clientId).add(taken)
+    const held = this.of(raw, clientId)
+    this.#requests.set(raw, held)
+    held.add(taken)
     if (coding !== undefined) this.#chunkedBodies.set(request, taken)
   }
 

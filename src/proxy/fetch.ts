@@ -37,6 +37,7 @@ export async function fetchJudged (context: ProxyContext, pinned: PinnedRead): P
     if (!isStale(context, pinned, servedVersion, first)) return { ...first, isStale: false }
     // Frees its slot for the retry, since no client gets a body below its minimum version.
     if (isBelowMinVersion(first.response, read.minVersion)) discardBody(first)
+    pinned.client.bytes?.holdWaiting(first.response.body)
   }
   const judged = await fetchAgain(context, pinned, servedVersion, first)
   if (judged === undefined) throw laggingError()

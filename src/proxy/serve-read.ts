@@ -166,7 +166,10 @@ async function serveMoving (context: ProxyContext, pinned: PinnedRead): Promise<
   if (isCachedEntry(result)) return serveHit(context, pinned, result)
   const stamped = stampOfLatest(pinned.read, result)
   if (stamped !== undefined) context.tracker.show(stamped)
-  else if (context.tracker.position === undefined) await context.resolveChain()
+  else if (context.tracker.position === undefined) {
+    pinned.client.bytes?.holdWaiting(result.response.body)
+    await context.resolveChain()
+  }
   return { name: 'forwarded', fetched: result, position: stamped?.position ?? context.tracker.position }
 }
 

@@ -133,26 +133,46 @@ export class InFlightBytes {
   }
 }
 
+/** Response to a client, at whose end the bytes of its request are free. */
+interface EndingResponse {
+  readonly destroyed: boolean
+  once(event: 'close', listener: () => void): unknown
+}
+
 /** Bytes of one client request: what was fetched for it is held until its response is over. */
 export class RequestBytes {
   readonly clientId: string
-  readonly #held: HeldBytes[] = []
+  readonly #inFlight: InFlightBytes | undefined
+  readonly #response: EndingResponse | undefined
+  #held: HeldBytes[] | undefined
   #isOver = false
 
-  constructor (clientId: string) {
+  constructor (clientId: string, inFlight?: InFlightBytes, response?: EndingResponse) {
     this.clientId = clientId
+    this.#inFlight = inFlight
+    this.#response = response
   }
 
   /** Takes over bytes; after the end of the response releases them at once. */
   add (held: HeldBytes): void {
-    if (this.#isOver) held.release()
-    else this.#held.push(held)
+    if (this.#isOver || this.#response?.destroyed === true) {
+      held.release()
+      return
+    }
+    if (this.#held === undefined) this.#response?.once('close', () => this.end())
+    this.#held ??= []
+    this.#held.push(held)
+  }
+
+  /** Counts a body that waits for anything: on its way one that came whole in one chunk is not counted. */
+  holdWaiting (body: Buffer): void {
+    if (this.#inFlight !== undefined) this.add(this.#inFlight.holdFetched(body.buffer, this.clientId))
   }
 
   /** Releases everything; the response is over. */
   end (): void {
     this.#isOver = true
-    for (const held of this.#held.splice(0)) held.release()
+    for (const held of this.#held?.splice(0) ?? []) held.release()
   }
 }
 

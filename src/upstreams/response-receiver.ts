@@ -45,6 +45,7 @@ export class ResponseReceiver implements Dispatcher.DispatchHandler {
   #controller: Dispatcher.DispatchController | undefined
   #head: Pick<ReceivedResponse, 'status' | 'headers'> | undefined
   #maxBufferedBytes = Infinity
+  #announcedBytes = NaN
   #rest: Readable | undefined
   #cancelReason: Error | undefined
   #isDone = false
@@ -81,6 +82,7 @@ export class ResponseReceiver implements Dispatcher.DispatchHandler {
       : Math.max(maxBufferedBytes, status >= 400 ? maxErrorBytes : 0)
     // Streams at once where Content-Length exceeds the limit.
     const length = Number(headers['content-length'])
+    this.#announcedBytes = length
     if (length > this.#maxBufferedBytes) return this.#switchToStream(controller)
     if (!(length > minAllocatedBytes) || maxBufferedBytes === undefined) return
     if (!this.#canBuffer(length)) return this.#switchToStream(controller)
@@ -94,6 +96,11 @@ export class ResponseReceiver implements Dispatcher.DispatchHandler {
   onResponseData (controller: Dispatcher.DispatchController, chunk: Buffer): void {
     if (this.#rest !== undefined) {
       if (!this.#rest.push(chunk)) controller.pause()
+      return
+    }
+    // Counts a whole body only where it waits: this one goes through to the client's socket at once.
+    if (chunk.length === this.#announcedBytes && this.#body.length === 0 && this.#allocatedBytes === 0) {
+      this.#body.add(chunk)
       return
     }
     const isOverBudget = this.#allocatedBytes === 0 && !this.#canBuffer(chunk.length)

@@ -107,7 +107,10 @@ export class UpstreamPool {
         else if (flaw === undefined) {
           discardBodies(flawed)
           return withSource(attempt, tried.size)
-        } else if (flaw !== 'impossible') flawed.push({ upstream: attempt.upstream, response, flaw })
+        } else if (flaw !== 'impossible') {
+          request.client?.bytes?.holdWaiting(response.body)
+          flawed.push({ upstream: attempt.upstream, response, flaw })
+        }
       }
     }
     return withSource(this.#chooseFlawed(flawed, requirements, failures), tried.size)

@@ -79,8 +79,6 @@ export type SendProbe = (
   timeoutMs: number
 ) => Promise<UpstreamResponse>
 
-const sendDirectly: SendProbe = async (client, request, timeoutMs) => await client.fetch(request, timeoutMs)
-
 /** Versions that an upstream has, first and last. */
 export interface VersionWindow {
   readonly oldest: bigint
@@ -220,8 +218,7 @@ export class Upstream {
     if (purpose === 'read' && !this.health.isCircuitOpen) this.#lastRead = request
     // A streamed response would keep the slot that its own verification may need.
     const sent = isStreamed === true && this.guard.isVerificationDue ? { ...request, isStreamed: false } : request
-    const run = (): Promise<Attempt> =>
-      this.#record(this.#use(leftMs => this.client.fetch(sent, leftMs, signal), timeoutMs, purpose), inspect)
+    const run = (): Promise<Attempt> => this.#record(this.#use(sent, timeoutMs, purpose, signal), inspect)
     try {
       if (span === undefined) return await run()
       const name = signal?.isHedge === true ? 'hedge' : 'attempt'
@@ -240,19 +237,16 @@ export class Upstream {
    */
   async fetchAside (request: UpstreamRequest): Promise<UpstreamResponse | undefined> {
     const { timeoutMs } = this.client
-    const response = await this.#use(leftMs => this.client.fetch(request, leftMs), timeoutMs, 'other').catch(
-      () => undefined
-    )
+    const response = await this.#use(request, timeoutMs, 'other').catch(() => undefined)
     if (response?.status === 429) this.#backOff(response)
     return response
   }
 
   /** Probes its own state; success with an open circuit also retries the last read sent before it opened. */
-  async probe (request: UpstreamRequest, send: SendProbe = sendDirectly): Promise<UpstreamResponse> {
+  async probe (request: UpstreamRequest, send?: SendProbe): Promise<UpstreamResponse> {
     const timeoutMs = pollTimeoutMs(this.client.timeoutMs, !this.#hasProbed)
     this.#hasProbed = true
-    const used = this.#use(leftMs => send(this.client, request, leftMs), timeoutMs, 'probe')
-    const { response } = await this.#record(used, undefined)
+    const { response } = await this.#record(this.#use(request, timeoutMs, 'probe', undefined, send), undefined)
     if (this.health.isCircuitOpen) this.#retryLastRead().catch(() => {})
     return response
   }
@@ -327,7 +321,7 @@ export class Upstream {
     const timeoutMs = pollTimeoutMs(this.client.timeoutMs)
     try {
       // A failure adds nothing to what opened the circuit.
-      const response = await this.#use(leftMs => this.client.fetch(request, leftMs), timeoutMs, 'read')
+      const response = await this.#use(request, timeoutMs, 'read')
       response.rest?.destroy()
       if (response.stamped !== undefined && !reportsUpstreamFault(response)) this.health.recordSuccess()
     } finally {
@@ -340,9 +334,11 @@ export class Upstream {
    * QuarantinedError for another chain (law 7: chains never mix).
    */
   async #use (
-    fetch: (leftMs: number) => Promise<UpstreamResponse>,
+    request: UpstreamRequest,
     timeoutMs: number,
-    purpose: Purpose
+    purpose: Purpose,
+    signal?: CancelSignal,
+    send?: SendProbe
   ): Promise<UpstreamResponse> {
     const now = this.#now
     const startedMs = now()
@@ -350,7 +346,7 @@ export class Upstream {
     const isRead = purpose === 'read'
     let response: UpstreamResponse
     try {
-      response = await fetch(timeoutMs)
+      response = await (send?.(this.client, request, timeoutMs) ?? this.client.fetch(request, timeoutMs, signal))
       if (!reportsUpstreamFault(response)) this.health.recordLatency(now() - startedMs, isRead)
     } catch (error) {
       // Counts time-outs and cancelled reads as a minimum latency, else a hanging upstream would rank as fast.
@@ -371,9 +367,10 @@ export class Upstream {
           // Verification may need the slot that a large response keeps, so that is asked for again.
           const isRepeated = rest !== undefined && purpose !== 'write' && !this.client.limiter.hasFreeSlot
           if (isRepeated) rest.destroy()
+          request.client?.bytes?.holdWaiting(response.body)
           isCompared = await this.#awaitVerification(response.stamped, startedMs, leftMs())
           this.guard.rejectIfUnproven(response.stamped)
-          if (isRepeated) return await this.#use(fetch, leftMs(), purpose)
+          if (isRepeated) return await this.#use(request, leftMs(), purpose, signal, send)
         }
         // A response that was sent for before a reset may be of the old chain.
         if (isCompared || startedMs > this.#resetAtMs) this.#learn(response.stamped)

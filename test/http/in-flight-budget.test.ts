@@ -1,7 +1,8 @@
 import t from 'tap'
+import { configSchema } from '../../src/config/schema.js'
 import { sendRequest } from '../support/client.js'
 import { openDeaf } from '../support/raw.js'
-import { respondOk, startStubUpstream } from '../support/stub-upstream.js'
+import { respondOk, stamps, startHeldUpstream, startStubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 import { type TestVarve, varveAt } from '../support/varve.js'
 
@@ -102,4 +103,22 @@ t.test('request bodies take bytes until they are answered, chunked ones by their
     body: /no room for a large request body/
   })
   t.same(warnings, [], 'no response has listeners without bound')
+})
+
+t.test('a short response that failed is counted while another upstream is asked', async t => {
+  const failing = await startStubUpstream(t, (_request, response) => {
+    response.writeHead(500, { ...stamps(), 'content-type': 'application/json' }).end(JSON.stringify('x'.repeat(10_000)))
+  })
+  const held = await startHeldUpstream(t)
+  const { upstreams } = configSchema.parse({
+    upstreams: [{ name: 'first', url: failing.url }, { name: 'second', url: held.url, priority: 1 }]
+  })
+  const varve = await varveAt(t, failing.url, { upstreams })
+  const inFlight = async (): Promise<number> => await varve.metric('varve_in_flight_bytes') ?? 0
+  const sent = varve.get(small(500))
+  const response = await held.next()
+  t.ok(await inFlight() >= 10_000)
+  respondOk(response, '[]')
+  t.match(await sent, { status: 200 })
+  await until(async () => await inFlight() === 0, 'no bytes are in flight')
 })

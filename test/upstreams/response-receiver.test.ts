@@ -1,3 +1,4 @@
+import { EventEmitter } from 'node:events'
 import { buffer } from 'node:stream/consumers'
 import fc from 'fast-check'
 import t from 'tap'
@@ -82,6 +83,25 @@ t.test('a large body of known length takes one buffer, which the request holds u
   t.equal(inFlight.bytes, large.length)
   requestBytes.end()
   t.equal(inFlight.bytes, 0)
+})
+
+t.test('a body that is whole in one chunk takes nothing on its way, and is counted where it waits', async t => {
+  const inFlight = new InFlightBytes(100 * large.length, () => 0)
+  const response = Object.assign(new EventEmitter(), { destroyed: false })
+  const requestBytes = new RequestBytes('a', inFlight, response)
+  const reception = receptionOf(large.length, { inFlight, requestBytes })
+  const chunk = Buffer.alloc(10_000)
+  connectionTo(reception, [chunk], { 'content-length': String(chunk.length) })
+  const { body } = await reception.received
+  t.equal(body, chunk)
+  t.equal(inFlight.bytes, 0)
+  requestBytes.holdWaiting(body)
+  t.equal(inFlight.bytes, chunk.buffer.byteLength)
+  response.emit('close')
+  t.equal(inFlight.bytes, 0)
+  const late = new RequestBytes('a', inFlight, { ...response, destroyed: true, once: () => t.fail() })
+  late.holdWaiting(body)
+  t.equal(inFlight.bytes, 0, 'nothing is held for a response that is over')
 })
 
 t.test('a body longer than its Content-Length is whole; without a client it is held as it comes', async t => {
