@@ -60,8 +60,8 @@ export class TurnQueue {
   }
 
   /**
-   * Resolves when the work for a response may begin, in a later turn; never if its client leaves first. Rejects with 503
-   * once too much waits, since clients that leave do not free memory at once (law 10: nothing grows without bound).
+   * Resolves when the work for a response may begin, in a later turn; never if its client leaves first. Rejects with
+   * 503 once too much waits, since clients that leave do not free memory at once (law 10: nothing grows without bound).
    */
   async waitForTurn (cost: number, response: ServerResponse): Promise<void> {
     if (this.#queued >= this.#maxQueued) {
