@@ -49,6 +49,8 @@ export async function startMultiProcess (
     return {
       url,
       adminUrl,
+      status: async () => await primary.status(),
+      purge: async body => await primary.purge(body),
       reload: async next => await primary.reload(next),
       replaceUpstreams: async next => await primary.replaceUpstreams(next),
       stop: async deadlines => await primary.stop(deadlines)
@@ -109,15 +111,9 @@ class PrimaryProcess {
     })
     this.#admin = buildAdmin({ log, metrics, current: this.#current, now }, {
       metricsText: async () => await this.#renderMetrics(),
-      status: async () =>
-        mergeStatuses(
-          await this.#fetchStatuses(),
-          this.#current.value.workers,
-          this.#isStopping,
-          this.#recent.snapshot
-        ),
+      status: async () => await this.status(),
       setCordoned: async (upstream, isCordoned) => await this.#setCordoned(upstream, isCordoned),
-      purge: async body => await this.#purge(body),
+      purge: async body => await this.purge(body),
       reload
     })
   }
@@ -149,6 +145,15 @@ class PrimaryProcess {
     this.#current.replace(next)
     this.#log.level = next.log.level
     return keys
+  }
+
+  async status (): ReturnType<Varve['status']> {
+    return mergeStatuses(
+      await this.#fetchStatuses(),
+      this.#current.value.workers,
+      this.#isStopping,
+      this.#recent.snapshot
+    )
   }
 
   async replaceUpstreams (next: Config): Promise<void> {
@@ -251,7 +256,7 @@ class PrimaryProcess {
    * Purges in one worker first, which also purges the lower tiers; otherwise the others could read the entry from one
    * again. What Redis does not have yet, every worker delivers, and reads nothing from Redis before.
    */
-  async #purge (body: Buffer): Promise<PurgeResult> {
+  async purge (body: Buffer): Promise<PurgeResult> {
     const [first, ...others] = this.#listening
     if (first === undefined) throw unavailableError('no worker is listening yet')
     const id = randomUUID()

@@ -3,7 +3,7 @@ import { type Config, type NamedUpstream } from '../config/schema.js'
 import { reloadedKeys, type ReloadedKeys } from '../config/restart-keys.js'
 import { type Metrics } from '../metrics/metrics.js'
 import { statusOf } from '../http/status.js'
-import { buildAdmin, type Reload } from './admin-listener.js'
+import { type AdminTarget, buildAdmin, type Reload } from './admin-listener.js'
 import { hostOfOne } from './host.js'
 import { listenOn } from './listen.js'
 import { buildProxyServer } from './proxy-server.js'
@@ -11,7 +11,7 @@ import { type ShutdownDeadlines } from '../peers/messages.js'
 import { drainMsOf } from './stop.js'
 
 /** Running varve, as one process or several. */
-export interface Varve {
+export interface Varve extends Pick<AdminTarget, 'status' | 'purge'> {
   readonly url: string
   readonly adminUrl: string
   /** Applies another configuration, or throws without a change. */
@@ -31,13 +31,14 @@ export async function startSingleProcess (
 ): Promise<Varve> {
   const now = (): number => performance.now()
   const server = await buildProxyServer(config, sandbox, log, metrics, hostOfOne(now))
-  const admin = buildAdmin({ log, metrics, current: server.current, now }, {
+  const target: AdminTarget = {
     metricsText: async () => await metrics.text(),
     status: async () => statusOf(server.statusSources),
     setCordoned: async (upstream, isCordoned) => server.setCordoned(upstream, isCordoned),
     purge: async body => await server.purger.purge(body),
     reload
-  })
+  }
+  const admin = buildAdmin({ log, metrics, current: server.current, now }, target)
   try {
     // Listens before contacting upstreams and Redis: an address in use may mean that another varve already works there.
     const adminUrl = await listenOn(admin, config.admin.listen, 'admin.listen')
@@ -47,6 +48,8 @@ export async function startSingleProcess (
     return {
       url,
       adminUrl,
+      status: target.status,
+      purge: target.purge,
       reload: async next => {
         const before = server.current.value
         await server.reload(next)

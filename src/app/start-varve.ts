@@ -1,10 +1,14 @@
 import { fileURLToPath } from 'node:url'
 import { configFromObject, type VarveConfig } from '../config/load.js'
+import { type ReloadedKeys } from '../config/restart-keys.js'
+import { type PurgeResult } from '../http/admin-app.js'
 import { openLog } from './log.js'
 import { startServing } from './serve.js'
 
 export { ConfigError, type Mistake, type Place } from '../config/config-error.js'
 export { type VarveConfig } from '../config/load.js'
+export { type ReloadedKeys } from '../config/restart-keys.js'
+export { type PurgeResult } from '../http/admin-app.js'
 
 /** A varve that runs in this process. */
 export interface RunningVarve {
@@ -12,9 +16,20 @@ export interface RunningVarve {
   readonly url: string
   /** Address of the admin listener. */
   readonly adminUrl: string
+  /** Returns the content of /status.json. */
+  status(): Promise<object>
+  /** Purges one read as a client would send it, or everything, as POST /purge does. */
+  purge(scope: PurgeScope): Promise<PurgeResult>
+  /** Applies another configuration, or rejects with a ConfigError and changes nothing. */
+  reload(config: VarveConfig): Promise<ReloadedKeys>
   /** Finishes the requests in flight, then closes listeners, connections and workers. */
   close(): Promise<void>
 }
+
+/** Read to purge, or everything. */
+export type PurgeScope =
+  | { readonly method?: 'GET' | 'POST', readonly url: string, readonly body?: string | object }
+  | { readonly all: true }
 
 /** Options besides the configuration. */
 export interface StartOptions {
@@ -46,6 +61,13 @@ export async function startVarve (config: VarveConfig, options: StartOptions = {
   return {
     url: varve.url,
     adminUrl: varve.adminUrl,
+    status: async () => await varve.status(),
+    purge: async scope => await varve.purge(Buffer.from(JSON.stringify(scope))),
+    reload: async next => {
+      const valid = configFromObject(next)
+      masker.addSecretsOf(valid)
+      return await varve.reload(valid)
+    },
     // The drain is for load balancers; an embedding program stops sending requests by itself.
     close: async () => {
       closing.done ??= varve.stop({ drainMs: 0 })

@@ -67,9 +67,20 @@ export function readSwitch (text: string | undefined): boolean | undefined {
 /** Configuration that a program gives: the keys of the file, durations and sizes also as texts with a unit. */
 export type VarveConfig = WithUnits<z.input<typeof configSchema>>
 
-type UnitKey = 'ms' | `${string}${'Ms' | 'Seconds' | 'Kb' | 'Mb' | 'Gb'}`
+type DurationKey = 'ms' | `${string}${'Ms' | 'Seconds'}`
+type SizeKey = `${string}${'Kb' | 'Mb' | 'Gb'}`
+
+/** Text with a unit, such as 250ms. */
+export type Duration = `${number}${'' | ' '}${'ms' | 's' | 'm' | 'h' | 'd'}`
+
+/** Text with a unit, such as 2GB. */
+export type Size = `${number}${'' | ' '}${'B' | `${'K' | 'M' | 'G' | 'T'}${'' | 'i'}B`}`
 type WithUnits<T> = T extends readonly unknown[] ? { readonly [At in keyof T]: WithUnits<T[At]> } :
-  T extends object ? { readonly [Key in keyof T]: Key extends UnitKey ? T[Key] | string : WithUnits<T[Key]> } :
+  T extends object ? {
+      readonly [Key in keyof T]: Key extends DurationKey ? T[Key] | Duration :
+        Key extends SizeKey ? T[Key] | Size :
+        WithUnits<T[Key]>
+    } :
   T
 
 /** Settings from the command line, as typed. */

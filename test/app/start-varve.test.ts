@@ -47,6 +47,30 @@ t.test('startVarve takes durations and sizes with a unit, and every other text a
   t.match(body, /^varve_cache_max_bytes\{tier="memory"\} 1073741824$/m)
 })
 
+t.test('a program reads the status, purges and reloads without the admin listener', async t => {
+  const { url: upstream } = await node(t)
+  const config = { ...onFreePorts, upstreams: [{ url: upstream }] }
+  const varve = await startVarve(config)
+  t.teardown(async () => {
+    await varve.close()
+  })
+  t.match(await varve.status(), { ready: true, level: 'green' })
+  const cacheStatus = async (): Promise<unknown> => (await sendRequest(varve.url, modules)).headers['cache-status']
+  t.match(await cacheStatus(), /stored$/)
+  t.match(await varve.purge({ url: modules }), { everywhere: true })
+  t.match(await cacheStatus(), /stored$/)
+  const rejected: unknown = await varve.purge({ url: '/nowhere' }).catch((error: unknown) => error)
+  t.match(rejected, { message: '`url` is not the URL of a cacheable read' })
+  const mistaken: unknown = await varve.reload({ ...config, workers: 0 }).catch((error: unknown) => error)
+  t.ok(mistaken instanceof ConfigError)
+  t.match(await sendRequest(varve.url, '/v1/spec.json'), { status: 200 })
+  t.same(await varve.reload({ ...config, passThrough: 'none', admin: { listen: '127.0.0.2:0' } }), {
+    changed: ['admin.listen', 'passThrough'],
+    needsRestart: ['admin.listen']
+  })
+  t.match(await sendRequest(varve.url, '/v1/spec.json'), { status: 404 })
+})
+
 t.test('startVarve reports every mistake of its configuration and listens nowhere', async t => {
   const wrong = { ...onFreePorts, upstreams: [{ url: 'http://127.0.0.1:1/v1' }], wrokers: 2 }
   const mistaken = await startVarve(wrong as VarveConfig).catch((error: unknown) => error)
