@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import { parse } from 'yaml'
 import { metricList, type MetricDefinition } from '../src/metrics/definitions.js'
 import { Metrics } from '../src/metrics/metrics.js'
 import { type AlertRule, isAlert, readRules } from './support/prometheus.js'
@@ -56,6 +57,39 @@ t.test('the runbooks quote existing log lines, metrics and settings of varve', a
   for (const [, key = ''] of runbooks.matchAll(/`((?:limits|cache|head|log|audit)\.[a-zA-Z.]+)/g)) {
     t.ok(key.split('.').every(part => text('config/varve.yaml').includes(`${part}:`)), key)
   }
+})
+
+t.test('the example of an Alertmanager pages once where all upstreams of a varve are down', async t => {
+  interface Matched {
+    readonly source_matchers: string[]
+    readonly target_matchers: string[]
+    readonly equal: string[]
+  }
+  const { route, inhibit_rules: inhibits, receivers } = parse(text('config/alertmanager.yml')) as {
+    route: { receiver: string, group_by: string[], routes: Array<{ matchers: string[], receiver: string }> },
+    inhibit_rules: Matched[],
+    receivers: Array<{ name: string }>
+  }
+  const known = new Set(alerts.map(({ alert }) => alert))
+  const namesIn = (matchers: string[]): string[] =>
+    matchers.flatMap(matcher => /^alertname =~? "?([^"]*)"?$/.exec(matcher)?.[1]?.split('|') ?? [])
+  for (const { source_matchers: source, target_matchers: target, equal } of inhibits) {
+    for (const name of [...namesIn(source), ...namesIn(target)]) t.ok(known.has(name), name)
+    t.same(equal, ['job', 'instance'])
+  }
+  // Alerts that fire while every upstream of a varve that has served is down.
+  const firing = ['VarveNoUpstreamUp', 'VarveLevelRed', 'VarveReadsFailing', 'VarveUpstreamDown', 'VarvePositionStale']
+  const inhibited = new Set(
+    inhibits.filter(({ source_matchers: source }) => namesIn(source).some(name => firing.includes(name)))
+      .flatMap(({ target_matchers: target }) => namesIn(target))
+  )
+  t.same(firing.filter(name => !inhibited.has(name)), ['VarveNoUpstreamUp'])
+  t.same(route.group_by, ['job', 'severity'], 'one notification of all replicas')
+  const names = receivers.map(({ name }) => name)
+  for (const { receiver } of [route, ...route.routes]) t.ok(names.includes(receiver), receiver)
+  t.match(route.routes.map(({ matchers }) => matchers), [[/^alertname = VarveChainReset$/, /^job =~ /], [
+    'severity = page'
+  ]])
 })
 
 t.test('recording rules are named by level, metric and operation', async t => {

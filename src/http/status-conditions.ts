@@ -218,7 +218,7 @@ export const paging = {
 } as const
 
 /**
- * Conditions of this process by the alert that pages for them (law 16: what is wrong is never shown as healthy).
+ * Conditions of this process by the alert that reports them (law 16: what is wrong is never shown as healthy).
  * test/http/paging-conditions.test.ts compares names, thresholds and waits with the rules.
  */
 export const processAlerts = {
