@@ -68,29 +68,19 @@ export function malformedBody (reason: string): Problem {
   return frameworkProblem(`parse request payload error: ${reason}`)
 }
 
-/** A version above the head. */
-export function versionNotFound (version: bigint): Problem {
-  return new Problem('ledger', 'version_not_found', `Ledger version not found by Ledger version(${version})`)
-}
-
 /** A version below the oldest. */
 export function versionPruned (version: bigint): Problem {
   return new Problem('ledger', 'version_pruned', `Ledger version(${version}) has been pruned`)
 }
 
-/** A height above the newest block. */
-export function blockNotFound (height: bigint): Problem {
-  return new Problem('ledger', 'block_not_found', `Block not found by Block height(${height})`)
-}
-
-/** A height below the oldest block. */
-export function blockPruned (height: bigint): Problem {
-  return new Problem('ledger', 'block_pruned', `Block(${height}) has been pruned`)
+/** A version, a block or a transaction that the node does not have. */
+export function notFound (code: ErrorCode, what: string, by: string): Problem {
+  return new Problem('ledger', code, `${what} not found by ${by}`)
 }
 
 /** A value that the state does not have at a version; the message quotes what was asked for. */
 export function stateNotFound (code: ErrorCode, what: string, by: string, version: bigint): Problem {
-  return new Problem('ledger', code, `${what} not found by ${by} and Ledger version(${version})`)
+  return notFound(code, what, `${by} and Ledger version(${version})`)
 }
 
 /** An address without an account. */
@@ -102,11 +92,6 @@ export function accountNotFound (address: Address, version: bigint): Problem {
 export function resourceNotFound (address: Address, tag: StructTag, version: bigint): Problem {
   const by = `Address(${shortAddress(address)}), Struct tag(${printTypeTag(tag)})`
   return stateNotFound('resource_not_found', 'Resource', by, version)
-}
-
-/** A hash that is neither committed nor pending, or a version above the head. */
-export function transactionNotFound (by: string): Problem {
-  return new Problem('ledger', 'transaction_not_found', `Transaction not found by ${by}`)
 }
 
 /** Input that is well-formed but invalid for the ledger. */

@@ -1,4 +1,5 @@
-import { lengthBytes, u64Bytes, sequenceBytes } from './bcs.js'
+import { shortAddress } from './address.js'
+import { integerBytes, lengthBytes, u64Bytes, sequenceBytes, variant } from './bcs.js'
 import { type Block, type Ledger, retainedBlocksBelowWindow } from './ledger.js'
 import {
   readFlagQuery,
@@ -9,7 +10,7 @@ import {
   readU64Param,
   readU64Query
 } from './params.js'
-import { blockNotFound, blockPruned, invalidInput, transactionNotFound, versionPruned } from './problem.js'
+import { invalidInput, notFound, Problem, versionPruned } from './problem.js'
 import {
   requestedFormat,
   pathParam,
@@ -34,13 +35,9 @@ export function readTransactionByVersion (context: RequestContext): SandboxRespo
   const version = readU64Param('txn_version', pathParam(context, 0))
   const format = requestedFormat(context, 'Get transactions by version')
   const { position } = context.snapshot
-  if (version > position.version) throw transactionNotFound(`Ledger version(${version})`)
+  if (version > position.version) throw notFound('transaction_not_found', 'Transaction', `Ledger version(${version})`)
   if (version < position.oldestVersion) throw versionPruned(version)
-  return successResponse(
-    context,
-    format,
-    format === 'json' ? transactionJson(context.snapshot, version) : committedBytes(context.snapshot, version)
-  )
+  return committedResponse(context, format, version)
 }
 
 /** Reads a committed or pending transaction by its hash. */
@@ -48,21 +45,10 @@ export function readTransactionByHash (context: RequestContext): SandboxResponse
   const hash = readHashParam('txn_hash', pathParam(context, 0))
   const format = requestedFormat(context, 'Get transactions by hash')
   const found = findTransactionByHash(context.snapshot, hash)
-  if (found === undefined) throw transactionNotFound(`Transaction hash(${hash})`)
-  if (typeof found === 'bigint') {
-    return successResponse(
-      context,
-      format,
-      format === 'json' ? transactionJson(context.snapshot, found) : committedBytes(context.snapshot, found)
-    )
-  }
-  return successResponse(
-    context,
-    format,
-    format === 'json'
-      ? JSON.stringify(found)
-      : Buffer.concat([Buffer.from([1]), signedTransactionBytes(found, context.snapshot.ledger.chainId)])
-  )
+  if (found === undefined) throw notFound('transaction_not_found', 'Transaction', `Transaction hash(${hash})`)
+  if (typeof found === 'bigint') return committedResponse(context, format, found)
+  const pending = variant(1, signedTransactionBytes(found, context.snapshot.ledger.chainId))
+  return successResponse(context, format, format === 'json' ? JSON.stringify(found) : pending)
 }
 
 /** True if the transaction of a hash is pending; false for a malformed hash. */
@@ -113,6 +99,54 @@ export function readAccountTransactions (context: RequestContext): SandboxRespon
   )
 }
 
+/** Lists the transactions of an account in a range of versions; without a start, the newest up to its end. */
+export function readTransactionSummaries (context: RequestContext): SandboxResponse {
+  const address = readAddressParam('address', pathParam(context, 0))
+  const start = readU64Query(context.query, 'start_version')
+  const end = readU64Query(context.query, 'end_version')
+  const limit = readLimitQuery(context.query)
+  const format = requestedFormat(context, 'Get account transaction summaries')
+  const { snapshot: { ledger, position }, settings: { transactionsMax } } = context
+  requireAccount(context, address, position.version)
+  const all = versionsFrom(0n, nextSequenceAt(ledger, address, position.version) - 1n)
+    .map(sequence => ({ sequence, version: versionOfSend(ledger, address, sequence) }))
+    .filter(({ version }) =>
+      version >= position.oldestVersion && version >= (start ?? 0n) && version <= (end ?? version)
+    )
+  const size = pageSize(limit, transactionsMax, transactionsMax)
+  const items = (start === undefined ? all.slice(-size) : all.slice(0, size)).map(({ sequence, version }) => {
+    const hash = transactionHash(ledger, version)
+    return format === 'bcs'
+      ? Buffer.from(
+        `${address}${u64Bytes(version).toString('hex')}${hash.slice(2)}01${u64Bytes(sequence).toString('hex')}`,
+        'hex'
+      )
+      : Buffer.from(JSON.stringify({
+        sender: shortAddress(address),
+        version: String(version),
+        transaction_hash: hash,
+        replay_protector: { SequenceNumber: String(sequence) }
+      }))
+  })
+  return successResponse(context, format, format === 'json' ? joinItems(items) : sequenceBytes(items))
+}
+
+/** Lists what nodes store beside transactions: their places in their blocks. */
+export function readAuxiliaryInfo (context: RequestContext): SandboxResponse {
+  const start = readU64Query(context.query, 'start_version') ?? 0n
+  const limit = readLimitQuery(context.query)
+  const format = requestedFormat(context, 'Get transactions auxiliary info')
+  const { snapshot: { ledger, position }, settings: { transactionsDefault, transactionsMax } } = context
+  const end = start + BigInt(pageSize(limit, transactionsDefault, transactionsMax)) - 1n
+  requireVersion(context.snapshot, start)
+  const versions = versionsFrom(start, end < position.version ? end : position.version)
+  const places = versions.map(version => version - ledger.blockOf(version).firstVersion)
+  const body = format === 'json'
+    ? JSON.stringify(places.map(place => ({ transaction_index: Number(place), type: 'v1' })))
+    : sequenceBytes(places.map(place => variant(1, integerBytes(place, 4))))
+  return successResponse(context, format, body)
+}
+
 function transactionsResponse (
   context: RequestContext,
   format: 'json' | 'bcs',
@@ -120,24 +154,20 @@ function transactionsResponse (
   fault?: TailFault
 ): SandboxResponse {
   const items = pageItems(context.snapshot.ledger, versions, format, fault)
-  return successResponse(
-    context,
-    format,
-    format === 'json' ? joinItems(items) : sequenceBytes(items)
-  )
+  return successResponse(context, format, format === 'json' ? joinItems(items) : sequenceBytes(items))
 }
 
 function versionsFrom (first: bigint, last: bigint): bigint[] {
   return last < first ? [] : Array.from({ length: Number(last - first) + 1 }, (_, index) => first + BigInt(index))
 }
 
-function transactionJson ({ ledger }: LedgerSnapshot, version: bigint): Buffer {
-  return printTransaction(ledger, ledger.blockOf(version), version)
-}
-
 // A single transaction in BCS starts with a variant byte: 0 committed, 1 pending.
-function committedBytes ({ ledger }: LedgerSnapshot, version: bigint): Buffer {
-  return Buffer.concat([Buffer.from([0]), transactionBytes(ledger, version)])
+function committedResponse (context: RequestContext, format: 'json' | 'bcs', version: bigint): SandboxResponse {
+  const { ledger } = context.snapshot
+  const body = format === 'json'
+    ? printTransaction(ledger, ledger.blockOf(version), version)
+    : variant(0, transactionBytes(ledger, version))
+  return successResponse(context, format, body)
 }
 
 /** Finds a transaction by hash: the version of a committed one, or the pending one; undefined if unknown or pruned. */
@@ -186,8 +216,9 @@ export function readBlockByVersion (context: RequestContext): SandboxResponse {
 export function readBlockByHeight (context: RequestContext): SandboxResponse {
   const requestedHeight = readOnceDecodedU64Param('block_height', pathParam(context, 0))
   return readBlock(context, 'Get block by height', ({ ledger, position }) => {
-    if (requestedHeight > position.blockHeight) throw blockNotFound(requestedHeight)
-    if (requestedHeight < position.oldestBlockHeight) throw blockPruned(requestedHeight)
+    const [above, below] = [requestedHeight > position.blockHeight, requestedHeight < position.oldestBlockHeight]
+    if (above) throw notFound('block_not_found', 'Block', `Block height(${requestedHeight})`)
+    if (below) throw new Problem('ledger', 'block_pruned', `Block(${requestedHeight}) has been pruned`)
     return ledger.block(requestedHeight)
   })
 }
@@ -202,11 +233,8 @@ function readBlock (
   const { ledger } = context.snapshot
   const block = find(context.snapshot)
   const versions = withTransactions ? versionsOf(block, context.settings.blockTransactionsMax) : undefined
-  return successResponse(
-    context,
-    format,
-    format === 'json' ? blockJson(ledger, block, versions) : blockBytes(ledger, block, versions)
-  )
+  const print = format === 'json' ? blockJson : blockBytes
+  return successResponse(context, format, print(ledger, block, versions))
 }
 
 // Truncates without notice, as nodes do: only the version range of the block shows that transactions are missing.

@@ -1,5 +1,5 @@
 import { type Address } from './address.js'
-import { accountNotFound, Problem, versionNotFound, versionPruned } from './problem.js'
+import { accountNotFound, notFound, Problem, versionPruned } from './problem.js'
 import { resourcesAt } from './state.js'
 import { type Ledger } from './ledger.js'
 import { type Settings } from './options.js'
@@ -48,7 +48,9 @@ export function requestedFormat (context: RequestContext, operation: string): Re
 /** Returns the version to read, by default the stamped one; throws if it is pruned or above the head. */
 export function requireVersion (snapshot: LedgerSnapshot, requested: bigint | undefined): bigint {
   const version = requested ?? snapshot.position.version
-  if (version > snapshot.position.version) throw versionNotFound(version)
+  if (version > snapshot.position.version) {
+    throw notFound('version_not_found', 'Ledger version', `Ledger version(${version})`)
+  }
   if (version < snapshot.position.oldestVersion) throw versionPruned(version)
   return version
 }

@@ -4,9 +4,11 @@ import {
   readBlockByHeight,
   readBlockByVersion,
   readAccountTransactions,
+  readAuxiliaryInfo,
   readTransactionByHash,
   readTransactionByVersion,
-  readTransactions
+  readTransactions,
+  readTransactionSummaries
 } from './read-transactions.js'
 import { readEventsByHandle, readEventsByNumber } from './read-events.js'
 import { readGasPrice, readHealth, readIndex, readInfo, readSpec } from './read-node-endpoints.js'
@@ -38,6 +40,8 @@ const table = [
   ['view', 'POST', 'v1/view', readView],
   ['events_by_creation_number', 'GET', 'v1/accounts/:/events/:', readEventsByNumber],
   ['account_transactions', 'GET', 'v1/accounts/:/transactions', readAccountTransactions],
+  ['transaction_summaries', 'GET', 'v1/accounts/:/transaction_summaries', readTransactionSummaries],
+  ['auxiliary_info', 'GET', 'v1/transactions/auxiliary_info', readAuxiliaryInfo],
   ['transactions', 'GET', 'v1/transactions', readTransactions],
   ['transaction_by_version', 'GET', 'v1/transactions/by_version/:', readTransactionByVersion],
   ['transaction_by_hash', 'GET', 'v1/transactions/by_hash/:', readTransactionByHash],

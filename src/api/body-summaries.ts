@@ -298,3 +298,14 @@ function follows (item: PageItem, before: PageItem | undefined): boolean {
   return item.sequence === before.sequence + 1n && item.version >= before.version &&
     item.creation === before.creation && item.account === before.account
 }
+
+/** Reads the versions of summaries in JSON; undefined if any item is not certainly of the account that a path names. */
+export function readSummaryVersions (body: Buffer, path: string): bigint[] | undefined {
+  const versions = itemRangesIn(body)?.map(item => {
+    const members = membersIn(body, item)
+    const sender = readAddress(stringIn(body, members?.get('sender')) ?? '')
+    const isOfPath = sender !== undefined && path.startsWith(`/v1/accounts/0x${sender}/`)
+    return isOfPath ? u64In(body, members?.get('version')) : undefined
+  })
+  return versions?.every(version => version !== undefined) === true ? versions : undefined
+}

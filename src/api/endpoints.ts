@@ -64,9 +64,21 @@ const cursor: ParameterParser = text => {
  * Immutable data by which a response can be stored. `version`: the state at `ledger_version`. `block`, `height`,
  * `transaction` and `hash`: the block or committed transaction that the last path segment names. `list`: transactions
  * from a version on. `page`: events from a sequence number on. `sends`: transactions of an account from a sequence
- * number on. `moving`: none, because the response is always moving.
+ * number on. `summaries`: those of an account in a range of versions. `auxiliary`: facts beside transactions, from a
+ * version on. `moving`: none, because the response is always moving.
  */
-export type PinKind = 'version' | 'block' | 'height' | 'transaction' | 'hash' | 'list' | 'page' | 'sends' | 'moving'
+export type PinKind =
+  | 'version'
+  | 'block'
+  | 'height'
+  | 'transaction'
+  | 'hash'
+  | 'list'
+  | 'page'
+  | 'sends'
+  | 'summaries'
+  | 'auxiliary'
+  | 'moving'
 
 /** Kind of request body, by the endpoints that take it. */
 export type BodyKind = 'table_key' | 'raw_key' | 'state_key' | 'view'
@@ -212,6 +224,20 @@ const rows = {
     keyedBy: 'sends',
     renderedByRelease: true,
     why: 'the transactions that an account sent do not change once committed'
+  },
+  transaction_summaries: {
+    path: '/v1/accounts/{address}/transaction_summaries',
+    query: { start_version: u64, end_version: u64, limit: u16 },
+    keyedBy: 'summaries',
+    renderedByRelease: true,
+    why: 'the transactions of an account in past versions do not change'
+  },
+  auxiliary_info: {
+    path: '/v1/transactions/auxiliary_info',
+    query: { start_version: u64, limit: u16 },
+    keyedBy: 'auxiliary',
+    renderedByRelease: true,
+    why: 'what nodes store beside committed transactions never changes'
   },
   events_by_creation_number: { ...events, path: '/v1/accounts/{address}/events/{creation_number}' }
 } as const satisfies Readonly<Record<string, EndpointRow>>

@@ -102,16 +102,21 @@ function versionMembers (
         ? {}
         : { requestedVersion: BigInt(start), mayBeMoving: true }
     }
+    case 'summaries': {
+      const { start_version: start, limit } = Object.fromEntries(query)
+      return { mayBeMoving: start !== undefined && accept === 'json' && limit !== '0' }
+    }
     case 'version':
     case 'page':
     case 'sends':
+    case 'auxiliary':
     case 'moving':
       return {}
   }
 }
 
 function isPaged ({ keyedBy }: Endpoint): boolean {
-  return keyedBy === 'page' || keyedBy === 'sends'
+  return keyedBy === 'page' || keyedBy === 'sends' || keyedBy === 'auxiliary'
 }
 
 function isNoLimit ([name]: readonly [name: string, value: string]): boolean {
@@ -123,7 +128,8 @@ function isNoLimit ([name]: readonly [name: string, value: string]): boolean {
  * the newest events or transactions.
  */
 function pageOf (query: readonly (readonly [string, string])[]): Read['page'] {
-  const { start, limit = String(defaultPageLimit) } = Object.fromEntries(query)
+  const { limit = String(defaultPageLimit) } = Object.fromEntries(query)
+  const [, start] = query.find(isNoLimit) ?? []
   return start === undefined ? undefined : { start: BigInt(start), limit: BigInt(limit) }
 }
 

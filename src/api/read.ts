@@ -21,7 +21,7 @@ export interface Read {
   readonly height: bigint | undefined
   /** True if only the response shows whether it is history: a page may be short, a transaction not committed. */
   readonly mayBeMoving: boolean
-  /** Requested page of events, or of transactions of an account, if it has a start. */
+  /** Requested page of events, transactions of an account or auxiliary facts, if it has a start. */
   readonly page: { readonly start: bigint, readonly limit: bigint } | undefined
   readonly accept: Accept
   readonly body: RequestBody | undefined

@@ -14,12 +14,14 @@ import {
   type PageSummary,
   readEventPageSummary,
   readSendPageSummary,
+  readSummaryVersions,
   readTransactionSummary,
   readTransactions,
   type TransactionSummary,
   type TransactionListSummary
 } from './body-summaries.js'
 import { type Endpoint, type PinKind } from './endpoints.js'
+import { itemRangesIn } from './json-scan.js'
 import { namesStream, type Read } from './read.js'
 
 /**
@@ -75,6 +77,7 @@ const ofBlocks = [
   'pending_transaction'
 ] as const
 const ofPages = ['outside_window', 'unreadable', 'empty_page', 'short_page', 'gapped_page', 'pruned_page'] as const
+const ofRanges = ['outside_window', 'unreadable', 'empty_page', 'short_page', 'gapped_page'] as const
 const ofTransactions = ['outside_window', 'unreadable', 'wrong_transaction', 'pending_transaction'] as const
 
 const ofKeying: Readonly<Record<PinKind, readonly NotStoredReason[]>> = {
@@ -86,7 +89,9 @@ const ofKeying: Readonly<Record<PinKind, readonly NotStoredReason[]>> = {
   hash: ofTransactions,
   list: [...ofPages, 'pending_transaction'],
   page: ofPages,
-  sends: [...ofPages, 'pending_transaction']
+  sends: [...ofPages, 'pending_transaction'],
+  summaries: ofRanges,
+  auxiliary: ofRanges
 }
 
 /** Returns every reason for which a response of an endpoint may not be stored. */
@@ -155,11 +160,17 @@ export function judge (read: Read, response: UpstreamResponse, options: Lifetime
   // A response without a position proves nothing about any version.
   if (response.stamped === undefined) return notStorable('no_position')
   const { head, oldest } = response.stamped.position
+  const { keyedBy } = read.endpoint
+  if (read.page !== undefined && keyedBy === 'auxiliary') {
+    return judgeAuxiliary(read.page, itemRangesIn(response.body)?.length, oldest.version, head.version)
+  }
   if (read.page !== undefined) {
-    const readPage = read.endpoint.keyedBy === 'page' ? readEventPageSummary : readSendPageSummary
+    const readPage = keyedBy === 'page' ? readEventPageSummary : readSendPageSummary
     return judgePage(read, read.page, readPage(response.body), oldest.version, head.version, options)
   }
-  const { keyedBy } = read.endpoint
+  if (keyedBy === 'summaries' && read.mayBeMoving) {
+    return judgeSummaries(read, readSummaryVersions(response.body, read.path), oldest.version, head.version)
+  }
   if (keyedBy === 'hash' && read.mayBeMoving) {
     return judgeTransaction(read, readTransactionSummary(response.body), oldest.version, head.version)
   }
@@ -274,6 +285,44 @@ function judgePage (
   if (!page.isSettled) return notStorable('pending_transaction')
   // Pages of a sender never expire: its path leads to no other stream.
   return storable({ ttlMs: read.endpoint.keyedBy === 'page' ? eventsTtlMs : undefined, lowestVersion })
+}
+
+function judgeSummaries (
+  { query }: Read,
+  versions: readonly bigint[] | undefined,
+  oldest: bigint,
+  head: bigint
+): StoreVerdict {
+  if (versions === undefined) return notStorable('unreadable')
+  const { start_version: start = 0n, end_version: end, limit } = Object.fromEntries(
+    query.map(([name, value]) => [name, BigInt(value)])
+  )
+  // A node without the beginning of the range lists what it has (docs/node-behaviour.md, "Transactions").
+  if (start < oldest) return notStorable('outside_window')
+  const mayBeAt = (version: bigint, nth: number): boolean =>
+    version >= (nth === 0 ? start : (versions[nth - 1] ?? start) + 1n) && (end === undefined || version <= end)
+  if (!versions.every(mayBeAt) || (limit !== undefined && versions.length > limit)) return notStorable('gapped_page')
+  if (versions.some(version => version > head)) return notStorable('outside_window')
+  const isFull = limit === BigInt(versions.length)
+  if (!isFull && (end === undefined || end > head)) {
+    return notStorable(versions.length === 0 ? 'empty_page' : 'short_page')
+  }
+  return storable({ lowestVersion: start })
+}
+
+function judgeAuxiliary (
+  { start, limit }: NonNullable<Read['page']>,
+  count: number | undefined,
+  oldest: bigint,
+  head: bigint
+): StoreVerdict {
+  if (count === undefined) return notStorable('unreadable')
+  if (count < limit) return notStorable(count === 0 ? 'empty_page' : 'short_page')
+  if (count > limit) return notStorable('gapped_page')
+  // Items have no version, so only the window shows that none was pruned and none may be added.
+  return start < oldest || start + limit - 1n > head
+    ? notStorable('outside_window')
+    : storable({ lowestVersion: start })
 }
 
 function storable (lifetime: Partial<Lifetime>): StoreVerdict {

@@ -124,6 +124,8 @@ function lifetimeText ({ endpoint: { keyedBy } }: Read, { pages }: Config): stri
     list: 'stored where the list is full and has no gap, moving where it ends with the ledger',
     page: `stored for ${pages.eventsTtlSeconds} s while the page is full and has no gap`,
     sends: 'stored while the page is full and has no gap',
+    summaries: 'stored while the page is full, or its range ends below the head',
+    auxiliary: 'stored while the page is full and ends below the head',
     moving: 'never stored'
   }
   return texts[keyedBy]
@@ -151,7 +153,7 @@ function reasonForMoving (read: Read, config: Config): string {
   if (keyedBy === 'page') {
     return `${microCacheText}; ${isBcs ? 'events in BCS do not say' : 'without a start it is unknown'} which page it is`
   }
-  if (keyedBy === 'list' || keyedBy === 'hash' || keyedBy === 'sends') {
+  if (['list', 'hash', 'sends', 'summaries', 'auxiliary'].includes(keyedBy)) {
     const why = isBcs ? 'in BCS the transactions cannot be identified for sure' : 'without a start they are the newest'
     return `${microCacheText}; ${why}`
   }

@@ -12,6 +12,10 @@ const byHeight = readOfTarget('/v1/blocks/by_height/5?with_transactions=true')
 const byVersion = readOfTarget('/v1/transactions/by_version/5')
 const byHash = readOfTarget(`/v1/transactions/by_hash/${'ab'.repeat(32)}`)
 const run = readOfTarget('/v1/transactions?start=5&limit=1')
+const sends = readOfTarget('/v1/accounts/0x1/transactions?start=5&limit=1')
+const summaries = readOfTarget('/v1/accounts/0x1/transaction_summaries?start_version=5')
+const auxiliary = readOfTarget('/v1/transactions/auxiliary_info?start_version=5&limit=1')
+const summary = (hash: string): object => ({ sender: '0x1', version: '5', transaction_hash: hash })
 const page = readOfTarget(`/v1/accounts/0x1/events/${encodeURIComponent('0x1::a::B')}/c?start=5&limit=1`)
 const stream = readOfTarget('/v1/accounts/0x1/events/2?start=5&limit=1')
 const item: Read = { ...blockAlone, endpoint: { ...modules.endpoint, name: 'table_item', takesCursor: false } }
@@ -151,9 +155,19 @@ const rows: readonly Row[] = [
   ['another stream of a handle', page, [event('5', 1, '2')], [event('5', 1, '3')], 'stream'],
   ['another stream of a creation number', stream, [event('5', 1, '2')], [event('5', 1, '3')], 'wrong'],
   ['no list of transactions in a run', run, '[1', [short('0xa')], 'wrong', { releases }],
+  ['summaries of another hash', summaries, [summary('0xa')], [summary('0xb')], 'wrong', { releases }],
+  ['a longer page of summaries', summaries, [summary('0xa')], [summary('0xa'), summary('0xb')], 'upstream'],
+  ['summaries of another release', summaries, [summary('0xa')], [{ ...summary('0xa'), kind: 1 }], 'release', {
+    releases
+  }],
+  ['auxiliary facts of one release', auxiliary, [{ type: 'v1' }], [{ type: 'v2' }], 'wrong'],
+  ['auxiliary facts of two releases', auxiliary, [{ type: 'v1' }], [{ type: 'v2' }], 'release', { releases }],
   ['an empty run', run, [], [short('0xa')], 'wrong', { releases }],
   ['a longer run', run, [short('0xa')], [short('0xa'), short('0xb')], 'upstream'],
-  ...([[byVersion, (one: object) => one], [byHash, (one: object) => one], [run, (one: object) => [one]]] as const)
+  ...([[byVersion, (one: object) => one], [byHash, (one: object) => one], [run, (one: object) => [one]], [
+    sends,
+    (one: object) => [one]
+  ]] as const)
     .flatMap(([read, of]): Row[] => [
       ['a payload, by another release', read, of(short('0xa', 'x')), of(short('0xa', 'y')), 'release', { releases }],
       ['a payload', read, of(short('0xa', 'x')), of(short('0xa', 'y')), 'wrong'],

@@ -203,6 +203,62 @@ t.test('a page of what an account sent is stored if full, contiguous and by that
   ])
 })
 
+t.test('summaries are stored from a start that is not pruned, if full or if the range was reached', async t => {
+  const sums = (...versions: number[]): object[] =>
+    versions.map(version => ({
+      sender: '0xa1',
+      version: String(version),
+      transaction_hash: hash,
+      replay_protector: {}
+    }))
+  const ranged = (query: string): string => `/v1/accounts/00a1/transaction_summaries?${query}`
+  const three = ranged('start_version=50&limit=3')
+  const reached = ranged('start_version=50&end_version=1000')
+  judgeRows(t, [
+    ['full', three, sums(50, 60, 61), undefined],
+    ['a range below the head', reached, sums(50, 60, 61), undefined],
+    ['an empty range below the head', reached, [], undefined],
+    ['a range below the head, longer than the page', `${reached}&limit=5`, sums(50), undefined],
+    ['full within a range above the head', `${three}&end_version=2000`, sums(50, 60, 61), undefined],
+    ['short', three, sums(50, 60), 'short_page'],
+    ['empty', three, [], 'empty_page'],
+    ['a range above the head', reached, sums(50), 'short_page', at(999)],
+    ['too long', three, sums(50, 60, 61, 62), 'gapped_page'],
+    ['below its start', three, sums(49, 60, 61), 'gapped_page'],
+    ['above its end', ranged('start_version=50&end_version=60'), sums(61), 'gapped_page'],
+    ['not in order', three, sums(50, 61, 60), 'gapped_page'],
+    ['twice', three, sums(50, 60, 60), 'gapped_page'],
+    ['above the head', three, sums(50, 60, 61), 'outside_window', at(60)],
+    ['from the oldest version', three, sums(50, 60, 61), undefined, from(50)],
+    ['its beginning may be pruned', three, sums(60, 61, 62), 'outside_window', from(51)],
+    ['of another sender', three, [{ ...sums(50)[0], sender: '0xa2' }], 'unreadable'],
+    ...['{}', '[{}]', '[1]', '[{"sender":"0xa1"}]', '[{"sender":7,"version":"50"}]'].map((
+      body
+    ): Row => [body, three, body, 'unreadable']),
+    ['without a start', ranged('end_version=60&limit=1'), sums(50), 'outside_window'],
+    ['of no length', ranged('start_version=50&limit=0'), [], 'outside_window']
+  ])
+})
+
+t.test('auxiliary facts are stored if full and within the window, because they name no version', async t => {
+  const infos = (count: number): object[] => Array(count).fill({ transaction_index: 0, type: 'v1' })
+  const page = (query: string): string => `/v1/transactions/auxiliary_info?${query}`
+  const three = page('start_version=50&limit=3')
+  judgeRows(t, [
+    ['full', three, infos(3), undefined],
+    ['full by the default limit', page('start_version=50'), infos(25), undefined],
+    ['up to the head', three, infos(3), undefined, at(52)],
+    ['above the head', three, infos(3), 'outside_window', at(51)],
+    ['from the oldest version', three, infos(3), undefined, from(50)],
+    ['pruned', three, infos(3), 'outside_window', from(51)],
+    ['short', three, infos(2), 'short_page'],
+    ['empty', three, [], 'empty_page'],
+    ['too long', three, infos(4), 'gapped_page'],
+    ['no list', three, '{}', 'unreadable'],
+    ['without a start', page('limit=3'), infos(3), 'outside_window']
+  ])
+})
+
 t.test('a list from a version on is stored if full, or if cut by the node before the head', async t => {
   const listing = (query: string): string => `/v1/transactions?${query}`
   const three = listing('start=50&limit=3')

@@ -132,6 +132,15 @@ const rows: readonly Row[] = [
     class: 'moving',
     why: /without a start they are the newest/
   }],
+  [['GET', '/v1/accounts/5eed/transaction_summaries?end_version=09&start_version=05'], {
+    upstream: /transaction_summaries\?start_version=5&end_version=9$/,
+    class: 'page',
+    why: /stored while the page is full, or its range ends below the head/
+  }],
+  [['GET', '/v1/transactions/auxiliary_info?start_version=05'], {
+    upstream: 'GET /v1/transactions/auxiliary_info?start_version=5&limit=25',
+    class: 'page'
+  }],
   [['GET', '/v1/transactions?start=05&limit=7'], {
     endpoint: 'transactions',
     upstream: 'GET /v1/transactions?start=5&limit=7',

@@ -202,6 +202,8 @@ export function operationRequests (hash: string): Readonly<Record<string, Operat
     account_module: { path: '/v1/accounts/0x1/module/coin' },
     account_modules: { path: '/v1/accounts/0x1/modules?limit=5' },
     account_transactions: { path: '/v1/accounts/0xa11ce/transactions' },
+    transaction_summaries: { path: '/v1/accounts/0xa11ce/transaction_summaries?limit=5' },
+    auxiliary_info: { path: '/v1/transactions/auxiliary_info?start_version=2000&limit=5' },
     account_events: { path: '/v1/accounts/0x1/events/0x1::block::BlockResource/new_block_events' },
     events_by_creation_number: { path: '/v1/accounts/0x1/events/3' },
     block_by_version: { path: '/v1/blocks/by_version/2000?with_transactions=true' },

@@ -64,6 +64,8 @@ const values: Readonly<Record<string, fc.Arbitrary<Written>>> = {
   limit: integers(fc.bigInt(0n, 65_535n)),
   module_name: same('coin', 'Coin', 'game', 'menu'),
   resource_type: structs,
+  start_version: versions,
+  end_version: versions,
   start: fc.oneof(integers(fc.bigInt(0n, 1200n)), versions),
   table_handle: addresses,
   txn_hash: fc.tuple(fc.bigInt(0n, 2n ** 256n - 1n), fc.constantFrom('', '0x'), fc.boolean()).map(
@@ -295,7 +297,7 @@ export function isRejectedRequest ({ status, headers, body }: TestResponse): boo
     (status === 404 && body.includes('"web_framework_error"')) || status === 400
 }
 
-const onceOnly = new Set(['ledger_version', 'start', 'limit', 'with_transactions'])
+const onceOnly = new Set(['ledger_version', 'start', 'limit', 'with_transactions', 'start_version', 'end_version'])
 
 /**
  * True if varve rejects on purpose what a node may accept: a parameter given twice, or a query encoded twice

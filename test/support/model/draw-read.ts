@@ -46,7 +46,9 @@ const paths = [
   '/v1',
   '/v1/blocks/by_height/100',
   '/v1/-/healthy',
-  '/v1/accounts/0x1/transactions',
+  '/v1/accounts/0xa11ce/transactions?start=2&limit=3',
+  '/v1/accounts/0xa11ce/transaction_summaries?start_version=1700&limit=3',
+  '/v1/transactions/auxiliary_info?start_version=1700&limit=3',
   '/v1/transactions?start=5'
 ] as const
 // Versions at which the modules of cafe change, counted from the start of the chain.
