@@ -7,7 +7,7 @@ const slow = (folder, ...names) => named(...names.map(name => `${folder}${name}.
 
 /** Files of whole replicas and processes, which count for the coverage. */
 const replicas = [
-  ...slow('app/', 'start-faults', 'start-without-upstreams', 'worker-slots'),
+  ...slow('app/', 'start-faults', 'start-without-upstreams', 'shared-log'),
   ...slow('cache/', 'disk-folder', 'disk-tier'),
   ...slow('chain/', 'chain-resets', 'chain-separation', 'spaces', 'upstream-chains', 'wrong-chain'),
   ...slow('peers/', 'fetch-leases', 'host-peers', 'lost-records', 'purges'),

@@ -12,6 +12,7 @@ import { type Config, type NamedUpstream } from '../config/schema.js'
 import { VersionWaits } from '../chain/version-waits.js'
 import { LowestRecentRequest } from '../proxy/history-forecast.js'
 import { ChainChanges } from '../chain/chain-changes.js'
+import { type SpacePlace } from '../chain/space-places.js'
 import { Tracker } from '../chain/tracker.js'
 import { type Metrics } from '../metrics/metrics.js'
 import { HeadPollers, WaiterPolls } from '../upstreams/head-pollers.js'
@@ -40,7 +41,7 @@ import { subscribeAll } from './subscribers.js'
 import { UpstreamLifecycle } from './upstream-lifecycle.js'
 import { type Host } from './host.js'
 import { type RedisBackend, type redisBackendOf } from './redis-backend.js'
-import { type OpenDiskSlot } from './disk-backend.js'
+import { type DiskBackendOptions, type diskBackendOf } from './disk-backend.js'
 import { type StoreBackend } from './store-backend.js'
 import { proxySettingsOf } from './part-settings.js'
 import { versionOfProgram } from './version.js'
@@ -72,7 +73,13 @@ const restoreChainAfterMs = 1000
 /** Parts that are loaded and opened only if they are configured. */
 export interface OptionalParts {
   readonly redis: RedisConnection | undefined
-  readonly disk: OpenDiskSlot | undefined
+  readonly disk: LoadedDisk | undefined
+}
+
+/** Disk tier that is loaded and not built yet, with the spaces in its folder. */
+export interface LoadedDisk {
+  readonly place: SpacePlace
+  readonly backendOf: (options: DiskBackendOptions) => ReturnType<typeof diskBackendOf>
 }
 
 /** Connection to Redis. */
@@ -181,7 +188,7 @@ export function buildComponents (
     },
     now
   })
-  const diskBackend = disk?.backend({
+  const diskBackend = disk?.backendOf({
     maxEntryBytes: config.cache.maxEntryMb * bytesPerMb,
     tracker,
     spaces,
@@ -189,7 +196,7 @@ export function buildComponents (
     inFlight,
     now
   })
-  // No other process shares the disk, so it gets every purge.
+  // No other host shares the disk, so it gets every purge.
   const invalidator = new LocalInvalidator(memory, diskBackend === undefined ? [] : [diskBackend.store])
   const redisBackend = redis && ofRedis && redis.redisBackendOf({
     config: config.cache,

@@ -20,13 +20,9 @@ import { dirname, join } from 'node:path'
 import { type Logger } from 'pino'
 import { isAbsent, makeFolder, segmentName, writeFlags } from '../cache/disk-files.js'
 import { indexBytesPerEntry, maxEntriesOf } from '../cache/disk-tier.js'
-import { type WorkerSlot } from '../peers/messages.js'
 
-/** Folder of a disk tier that this process has locked; each process that serves has a slot, a folder in it. */
+/** Folder of a disk tier that this process has locked. */
 export interface OpenFolder {
-  slotPath(slot: number): string
-  /** Removes what varve has written to a slot. */
-  emptySlot(slot: number): Promise<void>
   /** Gives the folder up. */
   close(): Promise<void>
 }
@@ -36,7 +32,7 @@ export interface DiskFolderFacts {
   readonly state: 'new' | 'writable' | 'in use'
   readonly freeGb: number
   readonly usedGb: number
-  /** Memory of the index of a full folder, at most. */
+  /** Memory of the indexes of a full folder in all workers, at most. */
   readonly maxIndexMb: number
   readonly problems: readonly string[]
 }
@@ -48,30 +44,22 @@ const descriptorsPath = '/proc/self/fd'
 const mark = 'varve-cache'
 // Every folder of ext4 that is a file system of its own has this.
 const emptyVolume = 'lost+found'
-const slotName = /^[1-9][0-9]{0,3}$/
+/** Name of the folder of the log. */
+export const logName = 'log'
 // Damaged files move here.
 const aside = 'set-aside'
-// Earlier releases wrote a file per entry.
+// Earlier releases had a folder for each process, and before that a file per entry.
+const slotName = /^[1-9][0-9]{0,3}$/
 const earlierFiles = ['size', 'spaces'] as const
 const earlierFolders = ['entries', 'generations', 'outdated', 'tmp'] as const
 const earlierTemporary = /^(?:\d+-\d+|\d+\.\d+|size|spaces|probe)$/
-const ownNames: ReadonlySet<string> = new Set([mark, 'lock', aside, ...earlierFiles, ...earlierFolders])
-
-/** Returns the number of slots: a reload starts one worker before it stops another. */
-export function slotsFor (workers: number): number {
-  return workers === 1 ? 1 : workers + 1
-}
-
-/** Returns the slot of one process of several that share the room. */
-export function slotOf (folder: OpenFolder, slot: number, maxGb: number, workers: number): WorkerSlot {
-  return { path: folder.slotPath(slot), maxBytes: Math.floor(maxGb * bytesPerGb / slotsFor(workers)) }
-}
+const ownNames: ReadonlySet<string> = new Set([mark, 'lock', logName, aside, ...earlierFiles, ...earlierFolders])
 
 /**
  * Makes the folder of the tier, proves that it can be written, and locks it for this process. An error is one sentence
  * for the operator.
  */
-export async function openFolder (path: string, workers: number, log: Logger): Promise<OpenFolder> {
+export async function openFolder (path: string, log: Logger): Promise<OpenFolder> {
   const locked = { lock: await makeAndLock(path).catch(refuse) }
   const remake = async (): Promise<void> => {
     const found = await Promise.all([mark, 'lock'].map(async name => await statsOf(join(path, name))))
@@ -88,10 +76,6 @@ export async function openFolder (path: string, workers: number, log: Logger): P
     })
   }, remakeEveryMs).unref()
   const folder = {
-    slotPath: (slot: number) => join(path, String(slot)),
-    emptySlot: async (slot: number) => {
-      await emptySlot(join(path, String(slot)))
-    },
     close: async () => {
       clearInterval(timer)
       await running.remake
@@ -100,9 +84,6 @@ export async function openFolder (path: string, workers: number, log: Logger): P
   }
   try {
     await removeEarlierForm(path, log)
-    for (const name of await readdir(path)) {
-      if (slotName.test(name) && Number(name) > slotsFor(workers)) await folder.emptySlot(Number(name))
-    }
     return folder
   } catch (error) {
     await folder.close()
@@ -115,7 +96,7 @@ export async function openFolder (path: string, workers: number, log: Logger): P
 }
 
 /** Inspects the folder of a disk tier without making it; a varve that runs may use it. Throws where it is unusable. */
-export async function inspectDiskFolder (path: string, maxGb: number): Promise<DiskFolderFacts> {
+export async function inspectDiskFolder (path: string, maxGb: number, workers: number): Promise<DiskFolderFacts> {
   const state = await stateOf(path)
   const { bavail, bsize } = await statfs(state === 'new' ? dirname(path) : path)
   const freeGb = bavail * bsize / bytesPerGb
@@ -124,7 +105,7 @@ export async function inspectDiskFolder (path: string, maxGb: number): Promise<D
     state,
     freeGb: rounded(freeGb),
     usedGb: rounded(usedGb),
-    maxIndexMb: Math.ceil(maxEntriesOf(maxGb * bytesPerGb) * indexBytesPerEntry / 1024 ** 2),
+    maxIndexMb: Math.ceil(workers * maxEntriesOf(maxGb * bytesPerGb) * indexBytesPerEntry / 1024 ** 2),
     problems: freeGb + usedGb >= maxGb
       ? []
       : [`the file system has ${rounded(freeGb)} GB free, too little for maxGb ${maxGb}`]
@@ -190,7 +171,7 @@ async function requireOwnFolder (path: string, isRemade = false): Promise<void> 
       `it holds files that are not varve's, such as ${JSON.stringify(first)}: give varve an empty folder or a new one`
     )
   }
-  for (const name of names.filter(isOwn).flatMap(name => [name, ...slotName.test(name) ? [join(name, aside)] : []])) {
+  for (const name of [...names.filter(isOwn), join(logName, aside)]) {
     if ((await statsOf(join(path, name)))?.isSymbolicLink() !== true) continue
     throw new Error(`${JSON.stringify(name)} in it is a symbolic link, and varve follows none in its folder: remove it`)
   }
@@ -208,6 +189,14 @@ async function statsOf (path: string): Promise<Stats | undefined> {
 async function removeEarlierForm (path: string, log: Logger): Promise<void> {
   const names = await readdir(path)
   const outdated = join(path, 'outdated')
+  const slots = names.filter(name => slotName.test(name))
+  if (slots.length > 0) {
+    log.info({ path }, 'cache.disk.path has a folder for each process, as earlier releases: removed')
+  }
+  for (const slot of slots) {
+    await removeFrom(join(path, slot, aside), /-unreadable-/)
+    await removeFrom(join(path, slot), /^(?:\d{8}\.segment|spaces(?:\.new)?)$/)
+  }
   if (names.includes('entries')) {
     log.info({ path }, 'cache.disk.path has entries of an earlier release: removed')
     await rm(outdated, { recursive: true, force: true })
@@ -217,13 +206,6 @@ async function removeEarlierForm (path: string, log: Logger): Promise<void> {
   await removeFrom(join(path, 'tmp'), earlierTemporary)
   await rm(join(path, 'generations'), { recursive: true, force: true })
   rm(outdated, { recursive: true, force: true }).catch(() => {})
-}
-
-async function emptySlot (path: string): Promise<void> {
-  await removeFrom(path, segmentName)
-  await removeFrom(path, /^spaces(?:\.new)?$/)
-  await removeFrom(join(path, aside), /-unreadable-/)
-  await rmdir(path).catch(() => {})
 }
 
 /** Removes files of some names, and the folder if it is empty then; others stay. */

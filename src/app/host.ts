@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { type TokenBuckets, LocalBuckets } from '../clients/token-buckets.js'
 import { type Carrier, noCarrier } from '../peers/peers.js'
-import { type WorkerSlot } from '../peers/messages.js'
+import { type HostLog } from '../peers/ipc-log.js'
 
 /** Host of a process, with the processes beside it. */
 export interface Host {
@@ -12,8 +12,8 @@ export interface Host {
   readonly buckets: TokenBuckets
   /** Names of upstreams that are out of service already. */
   readonly cordoned: readonly string[]
-  /** Folder of this process for its disk tier, if another one opened it. */
-  readonly slot: WorkerSlot | undefined
+  /** Log of all processes, if another one keeps it. */
+  readonly log: HostLog | undefined
   /** Resolves with true if this process may do for all what the lease names, for a time; rejects if that is unknown. */
   lease(name: string, ms: number): Promise<boolean>
   /** Gives a lease back; resolves with true if no other process has taken it meanwhile. */
@@ -29,7 +29,7 @@ export function hostOfOne (now: () => number): Host {
     carrier: noCarrier,
     buckets: new LocalBuckets(now),
     cordoned: [],
-    slot: undefined,
+    log: undefined,
     lease: async () => true,
     release: async () => true,
     purgeOthers: () => {}

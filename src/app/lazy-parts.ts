@@ -2,11 +2,10 @@ import { type Logger } from 'pino'
 import { type Config } from '../config/schema.js'
 import { type Metrics } from '../metrics/metrics.js'
 import { type Carrier, reachesRedis } from '../peers/peers.js'
-import { type WorkerSlot } from '../peers/messages.js'
-import { type RedisConnection } from './components.js'
-import { type OpenDiskSlot } from './disk-backend.js'
+import { type HostLog } from '../peers/ipc-log.js'
+import { type LoadedDisk, type RedisConnection } from './components.js'
+import { type OwnedLog } from './owned-log.js'
 import { type startTracing, type Tracing } from './tracing.js'
-import { type WorkerSlots } from './worker-slots.js'
 
 /** Starts tracing, if a collector is configured; else loads nothing. */
 export async function openTracing (
@@ -40,29 +39,16 @@ export async function openRedis (
   return { link, carrier: reachesRedis(ofHost) ? ofHost : redisCarrierOf(redis, link, now), redisBackendOf }
 }
 
-/** Opens the slot of this process for the disk tier, if one is configured; a worker gets its own from the primary. */
-export async function openDisk (
-  { cache: { disk: { path, maxGb } } }: Config,
-  log: Logger,
-  metrics: Metrics,
-  ofWorker: WorkerSlot | undefined
-): Promise<OpenDiskSlot | undefined> {
-  if (path === null) return undefined
-  const [{ openFolder, slotOf }, { OpenDiskSlot }] = await Promise.all([
-    import('./disk-folder.js'),
-    import('./disk-backend.js')
-  ])
-  if (ofWorker !== undefined) return await OpenDiskSlot.open(ofWorker, log, metrics)
-  const folder = await openFolder(path, 1, log)
-  return await OpenDiskSlot.open(slotOf(folder, 1, maxGb, 1), log, metrics, folder.close)
+/** Opens the log of this host for the disk tier, if one is configured; a worker reaches that of the primary process. */
+export async function openLog (config: Config, log: Logger, metrics: Metrics): Promise<OwnedLog | undefined> {
+  return config.cache.disk.path === null
+    ? undefined
+    : await (await import('./owned-log.js')).OwnedLog.open(config, log, metrics)
 }
 
-/** Opens the folder of the disk tier for workers; undefined if none is configured. */
-export async function openWorkerSlots (
-  { cache: { disk: { path, maxGb } }, workers }: Config,
-  log: Logger
-): Promise<WorkerSlots | undefined> {
-  if (path === null) return undefined
-  const [{ openFolder }, { WorkerSlots }] = await Promise.all([import('./disk-folder.js'), import('./worker-slots.js')])
-  return new WorkerSlots(await openFolder(path, workers, log), maxGb)
+/** Loads the disk tier on the log of this host, if there is one. */
+export async function loadDisk (log: HostLog | undefined): Promise<LoadedDisk | undefined> {
+  if (log === undefined) return undefined
+  const { diskBackendOf } = await import('./disk-backend.js')
+  return { place: log.place, backendOf: options => diskBackendOf(log, options) }
 }

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { type FastifyInstance } from 'fastify'
 import { type Logger } from 'pino'
+import { type LogMember } from '../cache/disk-keeper.js'
 import { LocalBuckets } from '../clients/token-buckets.js'
 import { type Config, type NamedUpstream } from '../config/schema.js'
 import { primaryRestartPaths, reloadedKeys, type ReloadedKeys } from '../config/restart-keys.js'
@@ -11,19 +12,20 @@ import { unavailableError } from '../api/error-response.js'
 import { readPurge } from '../api/purge-request.js'
 import { type PurgeResult } from '../http/admin-app.js'
 import { type WorkerStatus, mergeStatuses } from '../http/status.js'
+import { logMethodsFor, memberOf } from '../peers/ipc-log.js'
 import { noCarrier } from '../peers/peers.js'
 import { WorkerPool, type Program } from '../peers/worker-pool.js'
 import { type SentMessage, type ShutdownDeadlines } from '../peers/messages.js'
 import { type WorkerHandle } from '../peers/worker-handle.js'
 import { buildAdmin, type Reload } from './admin-listener.js'
 import { CurrentConfig } from './current-config.js'
-import { openRedis, openWorkerSlots } from './lazy-parts.js'
+import { openLog, openRedis } from './lazy-parts.js'
 import { listenOn } from './listen.js'
+import { type OwnedLog } from './owned-log.js'
 import { drainMsOf } from './stop.js'
 import { type Varve } from './single-process.js'
 import { namedUpstreamsOf } from './upstream-lifecycle.js'
 import { type SharedMethods, WorkerGroup } from './worker-group.js'
-import { type WorkerSlots } from './worker-slots.js'
 
 const now = (): number => performance.now()
 // Bounds /metrics and /readyz, which leave out a worker that does not respond in time.
@@ -78,7 +80,8 @@ class PrimaryProcess {
   // Workers that start later get these too.
   readonly #cordons = new Set<string>()
   readonly #endedSpaces: string[] = []
-  #slots: WorkerSlots | undefined
+  readonly #logMembers = new Map<WorkerHandle, LogMember>()
+  #diskLog: OwnedLog | undefined
   #isStopping = false
 
   constructor (
@@ -106,7 +109,7 @@ class PrimaryProcess {
       onExited: worker => {
         this.#summedMetrics.remove(worker)
         this.#recent.remove(worker)
-        this.#slots?.release(worker).catch(() => {})
+        this.#leaveLog(worker).catch(() => {})
       }
     })
     this.#admin = buildAdmin({ log, metrics, current: this.#current, now }, {
@@ -120,7 +123,7 @@ class PrimaryProcess {
 
   /** Listens, then starts the workers; resolves when each has polled its upstreams. */
   async start (config: Config): Promise<Pick<Varve, 'url' | 'adminUrl'>> {
-    this.#slots = await openWorkerSlots(config, this.#log)
+    this.#diskLog = await openLog(config, this.#log, this.#metrics)
     // Listens before any worker starts, because a worker contacts upstreams and Redis at once.
     const adminUrl = await listenOn(this.#admin, config.admin.listen, 'admin.listen')
     const url = await this.#workerPool.listen(await this.#addGroup(config))
@@ -166,7 +169,7 @@ class PrimaryProcess {
     await this.#workerPool.stop({ drainMs: drainMsOf(this.#current.value), ...deadlines })
     await this.#admin.close()
     await this.#closeGroups([...this.#groups])
-    await this.#slots?.close()
+    await this.#diskLog?.close()
   }
 
   async #addGroup (config: Config): Promise<WorkerGroup> {
@@ -178,7 +181,7 @@ class PrimaryProcess {
       now,
       redis: await openRedis(config, this.#metrics, now, noCarrier),
       cordoned: () => [...this.#cordons],
-      slotFor: (worker, workers) => this.#slots?.slotFor(worker, workers),
+      log: this.#diskLog?.settings,
       sharedMethodsFor: worker => this.#methodsFor(worker),
       onMessage: message => {
         this.#onMessage(message)
@@ -195,8 +198,17 @@ class PrimaryProcess {
     }))
   }
 
+  async #leaveLog (worker: WorkerHandle): Promise<void> {
+    const member = this.#logMembers.get(worker)
+    this.#logMembers.delete(worker)
+    if (member !== undefined) await this.#diskLog?.keeper.leave(member)
+  }
+
   #methodsFor (worker: WorkerHandle): SharedMethods {
+    const member = memberOf(worker)
+    this.#logMembers.set(worker, member)
     return {
+      ...logMethodsFor(member, this.#diskLog),
       take: (clientId, allowance) => this.#buckets.take(clientId, allowance),
       refund: (clientId, allowance) => {
         this.#buckets.refund(clientId, allowance)
@@ -269,23 +281,19 @@ class PrimaryProcess {
     return { ...purged, everywhere, ...(stored === false && everywhere && !isFound && { stored }) }
   }
 
-  /** Purges in all other workers, also of an older configuration, because a purge names a read and no upstream. */
+  /**
+   * Purges in the memory of all other workers, also of an older configuration, because a purge names a read and no
+   * upstream. A worker that starts has nothing in memory.
+   */
   async #purgeLocally (
     body: Buffer,
     first: WorkerHandle,
     begun?: string
   ): Promise<ReadonlyArray<PromiseSettledResult<boolean>>> {
-    // A worker that starts has purged entries on its disk, but none in memory.
-    const others = this.#workerPool.all.filter(worker =>
-      worker !== first && (worker.isListening || this.#slots?.has(worker) === true)
+    const others = this.#listening.filter(worker => worker !== first)
+    return await Promise.allSettled(
+      others.map(async worker => await worker.calls.call(changeTimeoutMs, 'purgeLocally', body, begun))
     )
-    const emptied = this.#slots?.emptyFree()
-    const results = await Promise.allSettled(others.map(async worker => {
-      const purge = worker.calls.call(changeTimeoutMs, 'purgeLocally', body, begun)
-      return await (this.#slots?.confirm(worker, purge) ?? purge)
-    }))
-    await emptied
-    return results
   }
 
   async #setCordoned (upstream: string, isCordoned: boolean): Promise<boolean> {

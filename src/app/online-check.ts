@@ -138,10 +138,10 @@ async function checkRedis ({ cache: { redis } }: Config, { now }: OnlineClocks):
   }
 }
 
-async function checkDisk ({ cache: { disk: { path, maxGb } } }: Config): Promise<OnlineFinding[]> {
+async function checkDisk ({ cache: { disk: { path, maxGb } }, workers }: Config): Promise<OnlineFinding[]> {
   if (path === null) return []
   try {
-    const { problems, ...facts } = await inspectDiskFolder(path, maxGb)
+    const { problems, ...facts } = await inspectDiskFolder(path, maxGb, workers)
     return [{ what: 'disk', name: path, facts, problems }]
   } catch (error) {
     return [{ what: 'disk', name: path, facts: {}, problems: [(error as Error).message] }]

@@ -23,7 +23,7 @@ import { withTimeout } from '../with-timeout.js'
 import { type PeerMessage, type ShutdownDeadlines } from '../peers/messages.js'
 import { logLevels } from './level-log.js'
 import { listenOn } from './listen.js'
-import { openDisk, openRedis, openTracing } from './lazy-parts.js'
+import { loadDisk, openLog, openRedis, openTracing } from './lazy-parts.js'
 import { inFlightMbOf } from '../config/in-flight-memory.js'
 import { connectionLimitFor } from './connection-limit.js'
 import { buildComponents, type Components } from './components.js'
@@ -79,7 +79,7 @@ export async function buildProxyServer (
     metrics,
     {
       redis: await openRedis(config, metrics, now, host.carrier),
-      disk: await openDisk(config, log, metrics, host.slot)
+      disk: await loadDisk(host.log ?? await openLog(config, log, metrics))
     },
     host
   )

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { type Invalidation } from '../cache/invalidation.js'
-import { Space } from '../chain/space.js'
+import { type Space } from '../chain/space.js'
 import { type Tracker } from '../chain/tracker.js'
 import { invalidationOfRead, type LocalInvalidator } from '../proxy/local-invalidator.js'
 import { encodePurgeRequest, readPurge } from '../api/purge-request.js'
@@ -27,8 +27,8 @@ export interface Purger {
   /** Purges this process and all hosts; the processes of one host give the same purge one id. */
   purge(body: Buffer, id?: string): Promise<PurgeResult>
   /**
-   * Purges this process only, after another one has purged the shared tier, or has begun a space for a purge of
-   * everything; true if this process had any of it.
+   * Purges the memory of this process only, after another one has purged the shared tiers, or has begun a space for a
+   * purge of everything; true if this process had any of it.
    */
   purgeLocally(body: Buffer, begun?: string): Promise<boolean>
 }
@@ -83,9 +83,7 @@ export function buildPurger (
         await applyEarlier()
         return true
       }
-      // A worker that has not reached an upstream yet may have the read on its disk.
-      const purgedIn = space ?? Space.begin(tracker.chainId ?? 0)
-      return await invalidator.invalidate(purgedIn, invalidationOfRead(purge.read, purgedIn))
+      return space !== undefined && invalidator.invalidateMemory(space, invalidationOfRead(purge.read, space))
     }
   }
 }

@@ -4,8 +4,8 @@ import {
   type PrimaryMethods,
   type RecordPlace,
   type SentMessage,
-  type StartMessage,
-  type WorkerSlot
+  type LogSettings,
+  type StartMessage
 } from '../peers/messages.js'
 import { MemoryRecords, type Records } from '../peers/records.js'
 import { type WorkerPool, type WorkerPoolOptions } from '../peers/worker-pool.js'
@@ -31,7 +31,7 @@ export interface GroupOptions {
   /** Connection to Redis of all these workers, which are one peer of the other hosts. */
   readonly redis: RedisConnection | undefined
   readonly cordoned: () => readonly string[]
-  readonly slotFor: (worker: WorkerHandle, workers: number) => WorkerSlot | undefined
+  readonly log: LogSettings | undefined
   readonly sharedMethodsFor: (worker: WorkerHandle) => SharedMethods
   readonly onMessage: (message: SentMessage) => void
 }
@@ -68,15 +68,15 @@ export class WorkerGroup implements WorkerPoolOptions {
     }
   }
 
-  startMessage (to: WorkerHandle): StartMessage {
-    const { sandbox, cordoned, slotFor } = this.#options
+  startMessage (): StartMessage {
+    const { sandbox, cordoned, log } = this.#options
     return {
       kind: 'start',
       configuration: this.#name,
       config: workerConfigOf(this.#config),
       sandbox,
       cordoned: cordoned(),
-      slot: slotFor(to, this.count)
+      log
     }
   }
 

@@ -1,10 +1,12 @@
 import cluster from 'node:cluster'
 import { type Logger } from 'pino'
+import { type LogMember } from '../cache/disk-keeper.js'
 import { LocalBuckets } from '../clients/token-buckets.js'
 import { Metrics } from '../metrics/metrics.js'
 import { processStatusOf } from '../http/status.js'
 import { IpcBuckets, IpcCarrier } from '../peers/ipc-carrier.js'
 import { IpcCalls } from '../peers/ipc-calls.js'
+import { IpcLog, memberMethodsOf } from '../peers/ipc-log.js'
 import { Deferred } from '../peers/deferred.js'
 import {
   type PrimaryMethods,
@@ -88,6 +90,7 @@ class PrimaryLink {
   readonly #carrier: IpcCarrier
   readonly #start = new Deferred<StartMessage>()
   readonly #stop = new Deferred<ShutdownDeadlines | undefined>()
+  readonly #logMember = new Deferred<LogMember>()
   readonly #built = new Deferred<{ readonly server: ProxyServer, readonly metrics: Metrics }>()
   #server: ProxyServer | undefined
   #replacing: Promise<void> = Promise.resolve()
@@ -124,13 +127,13 @@ class PrimaryLink {
 
   /** Serves until a `stop` message. */
   async serve (start: StartMessage, log: Logger, metrics: Metrics): Promise<void> {
-    const { configuration, config, sandbox, cordoned, slot } = start
+    const { configuration, config, sandbox, cordoned, log: settings } = start
     const primary = this.#primary
     const host: Host = {
       configuration,
       cordoned,
       carrier: this.#carrier,
-      slot,
+      log: settings && new IpcLog(settings, primary, this.#logMember),
       buckets: new IpcBuckets(primary, new LocalBuckets(() => performance.now())),
       lease: async (name, ms) => await primary.call(leaseTimeoutMs, 'lease', name, ms),
       release: async name => await primary.call(leaseTimeoutMs, 'release', name),
@@ -159,6 +162,7 @@ class PrimaryLink {
   get #methods (): WorkerMethods {
     const built = this.#built.promise
     return {
+      ...memberMethodsOf(this.#logMember.promise),
       metrics: async () => await (await built).metrics.snapshot(),
       status: async () => ({ ...processStatusOf((await built).server.statusSources), pid: process.pid }),
       purge: async (body, id) => await (await built).server.purger.purge(Buffer.from(body), id),

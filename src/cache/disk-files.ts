@@ -134,6 +134,11 @@ export class DiskFiles {
     })
   }
 
+  /** Closes a file. */
+  forget (segment: number): void {
+    this.#open.delete(segment)
+  }
+
   /** Closes all files; later reads open them again. */
   close (): void {
     this.#open.clear()

@@ -2,158 +2,126 @@ import { type FileHandle } from 'node:fs/promises'
 import { setImmediate as pause } from 'node:timers/promises'
 import { type DiskFiles } from './disk-files.js'
 import { type RecordPlace } from './disk-index.js'
+import { type Hits, type LogKeeper, type Segment } from './disk-keeper.js'
 import {
   decodeHeader,
   decodeRecord,
-  type DiskRecord,
   encodeHeader,
-  encodePurgeRecord,
   type EntryIdentity,
+  type EntryRecord,
   frameBytes,
-  isOfOtherForm,
-  type PurgeRecord,
+  headerBytes,
   SegmentList,
   trailerBytes
 } from './disk-segment.js'
 import { type StoreSpace } from './tier.js'
 
-/** File of the log. */
-export interface Segment {
-  readonly number: number
-  readonly space: StoreSpace
-  /** Its purges and lowest sequence; its entries too while it is the newest. */
-  readonly list: SegmentList
-  /** End of the records, behind which a sealed segment has its footer. */
-  end: number
-  bytes: number
-}
-
-/** Record to append: of an entry or of a purge. */
+/** Entry to append. */
 export interface Append {
   readonly space: StoreSpace
   readonly record: Buffer
-  readonly what: EntryIdentity | PurgeRecord
+  readonly what: EntryIdentity
 }
 
-/** Record to append again before its segment is evicted. */
-export interface Copy extends Append {
-  readonly copied: (place: RecordPlace) => void
+/** Segment with what it lists. */
+export interface ListedSegment extends Segment {
+  readonly list: SegmentList
+  /** End of the records, behind which a sealed segment has its footer. */
+  end: number
+}
+
+interface OwnSegment {
+  readonly segment: ListedSegment
+  readonly file: FileHandle
 }
 
 /** Settings and callbacks of a log. */
 export interface DiskLogOptions {
   readonly files: DiskFiles
-  readonly maxBytes: number
-  readonly foundCorrupt: () => void
+  readonly keeper: LogKeeper
+  /** Names the log. */
+  readonly name: () => number
+  readonly segmentBytes: number
   readonly onUnreadable: () => void
-  /** Returns true while there are more entries than the index may have. */
+  /** Returns true while the index has more entries than it may have. */
   readonly isFull: () => boolean
-  /** Takes the entries of a segment out of the index, and returns what is to be appended again. */
-  readonly evict: (segment: Segment, list: SegmentList, room: number) => Promise<readonly Copy[]>
+  /** Returns an entry that is to be copied forward; undefined if it is no longer wanted. */
+  readonly entryToCopy: (bytes: Buffer) => EntryRecord | undefined
+  /** Indexes an entry that was copied, unless another has taken its place. */
+  readonly copied: (space: StoreSpace, what: EntryIdentity, place: RecordPlace) => void
 }
 
-const mostSegmentBytes = 64 * 1024 ** 2
-const segmentsPerLog = 16
 // A footer is shorter than its segment.
-const mostFileBytes = 3 * mostSegmentBytes
+const mostFileBytes = 3 * 64 * 1024 ** 2
 const maxBatchBytes = 8 * 1024 ** 2
-const headerBytes = 256
 const windowBytes = 1024 ** 2
-const blockBytes = 4096
+// Other processes learn what was stored this much later, so that many entries take one message.
+const announceAfterMs = 20
+// Entries beyond wait for no process that hangs (law 10: nothing grows without bound).
+const maxUnannounced = 50_000
 /** Steps of loading and evicting that may run without a pause for requests. */
 export const stepsPerPause = 500
 
-/** Log of segments: one writer appends batches, reads go to any place, and the oldest segment is evicted whole. */
+/** Log of segments as one process sees it: it reads all, and appends batches to one of its own. */
 export class DiskLog {
-  readonly segmentBytes: number
   readonly #options: DiskLogOptions
-  // Each change of space begins a segment, however short.
-  readonly #mostSegments: number
-  // Oldest first.
   readonly #segments = new Map<number, Segment>()
   readonly #waiting: Array<
     { append: Append, resolve: (place: RecordPlace) => void, reject: (error: unknown) => void }
   > = []
 
-  #file: FileHandle | undefined
-  #lastNumber = 0
+  // Segment of this process, and its file.
+  #own: OwnSegment | undefined
   #lastTurn: Promise<void> = Promise.resolve()
+  #unannounced: { list: SegmentList, isCopied: boolean } | undefined
+  #announcing: Promise<void> | undefined
 
   constructor (options: DiskLogOptions) {
     this.#options = options
-    this.segmentBytes = Math.min(mostSegmentBytes, Math.floor(options.maxBytes / segmentsPerLog))
-    this.#mostSegments = segmentsPerLog * Math.ceil(options.maxBytes / this.segmentBytes)
   }
 
-  /** Bytes of all segments on the disk, in whole blocks. */
+  /** Bytes of all segments, as far as this process knows. */
   get bytes (): number {
-    return [...this.#segments.values()].reduce((sum, { bytes }) => sum + Math.ceil(bytes / blockBytes) * blockBytes, 0)
+    return [...this.#segments.values()].reduce((sum, { bytes }) => sum + bytes, 0)
   }
 
   get segments (): ReadonlyMap<number, Segment> {
     return this.#segments
   }
 
-  /** Space of the newest segment. */
-  get space (): StoreSpace | undefined {
-    return this.#newest?.space
-  }
-
-  /** Lowest sequence of any entry. */
-  get minSequence (): number {
-    return minSequenceOf([...this.#segments.values()])
-  }
-
-  /** Reads the lists of all segments, oldest first; each is forgotten before the next, but for the newest. */
-  async load (onSegment: (segment: Segment) => Promise<void>): Promise<void> {
-    for (const number of await this.#listTrusted()) {
-      const previous = this.#newest
-      this.#lastNumber = number
+  /** Reads the lists of segments, oldest first. */
+  async load (numbers: readonly number[], onSegment: (segment: ListedSegment) => Promise<void>): Promise<void> {
+    for (const number of numbers) {
       try {
-        const segment = await this.#open(number)
+        const segment = await this.read(number)
         if (segment === undefined) continue
-        previous?.list.dropItems()
-        this.#segments.set(number, segment)
+        this.learn(segment, segment.list.minSequence)
         await onSegment(segment)
       } catch {
+        // One that was evicted meanwhile counts as unreadable too.
         this.#options.onUnreadable()
-        // A later start that reads it would not know which purges came after it.
-        await this.#options.files.remove(number)
       }
     }
   }
 
-  /** Lists the segments; removes all if the newest is damaged, because its purges may have named any entry. */
-  async #listTrusted (): Promise<number[]> {
-    const { files, foundCorrupt } = this.#options
-    const numbers = await files.list()
-    const newest = numbers.at(-1)
-    if (newest === undefined) return []
-    const header = await files.read(newest, 0, headerBytes).catch(() => Buffer.from('unreadable'))
-    // Spares what a power cut left empty, which had no purge that was acknowledged.
-    const isBlank = header.every(byte => byte === 0)
-    if (isBlank || isOfOtherForm(header) || decodeHeader(header) !== undefined) return numbers
-    this.#lastNumber = newest
-    foundCorrupt()
-    // Removes the damaged one last, so that a start that is killed leaves it to the next.
-    for (const number of numbers) await files.remove(number)
-    return []
+  /** Learns of a segment, or of more in it. */
+  learn ({ number, space, bytes }: Omit<Segment, 'minSequence'>, minSequence: number): void {
+    const known = this.#segments.get(number)
+    this.#segments.set(number, {
+      number,
+      space,
+      bytes: Math.max(bytes, known?.bytes ?? 0),
+      minSequence: Math.min(minSequence, known?.minSequence ?? Infinity)
+    })
   }
 
-  /** Opens a segment of an earlier process; removes what is none, or has another form. */
-  async #open (number: number): Promise<Segment | undefined> {
-    const { files, foundCorrupt } = this.#options
-    const header = await files.read(number, 0, headerBytes)
-    const segment = await this.#read(number, header)
-    if (segment === undefined) {
-      // A process that was killed, or found the disk full, may leave an empty file.
-      if (header.length > 0 && !isOfOtherForm(header)) foundCorrupt()
-      await files.remove(number)
-    }
-    return segment
+  /** Forgets a segment whose entries have left the index; its file gives its room once no process has it open. */
+  forget (number: number): void {
+    this.#segments.delete(number)
+    this.#options.files.forget(number)
   }
 
-  /** Appends a record, and resolves once it is in the file; a purge once a power cut cannot take it back. */
+  /** Appends an entry, and resolves once it is in the file. */
   async append (append: Append): Promise<RecordPlace> {
     return await new Promise((resolve, reject) => {
       this.#waiting.push({ append, resolve, reject })
@@ -163,36 +131,23 @@ export class DiskLog {
     })
   }
 
-  /** Reads a segment from front to back. */
-  reader ({ number }: Pick<Segment, 'number'>): SegmentReader {
-    return new SegmentReader(this.#options.files, number)
-  }
-
-  /** Returns true if the newest segment, or the folder, was removed. */
-  async isRemoved (): Promise<boolean> {
-    return this.#newest !== undefined && !await this.#options.files.has(this.#newest.number)
-  }
-
   /** Forgets all segments, after their folder was removed. */
   async reset (): Promise<void> {
+    this.#segments.clear()
+    // Closes before anything else is read, or a removed file would be read on.
+    this.#options.files.close()
     await this.#inTurn(async () => {
-      this.#segments.clear()
-      await this.#closeFile()
-      this.#options.files.close()
+      await this.#closeOwn(false)
     })
   }
 
-  /** Writes the footer of the newest segment, so that the next start need not scan it. */
+  /** Writes the footer of the own segment, so that the next start need not scan it. */
   async close (): Promise<void> {
     await this.#inTurn(async () => {
-      if (this.#newest !== undefined && this.#file !== undefined) await this.#seal(this.#newest).catch(() => {})
-      await this.#closeFile()
+      await this.#closeOwn(true)
       this.#options.files.close()
     })
-  }
-
-  get #newest (): Segment | undefined {
-    return this.#segments.get(this.#lastNumber)
+    await this.#announcing
   }
 
   // A footer and a record that are written at once would take the same place.
@@ -216,7 +171,7 @@ export class DiskLog {
 
   /** Counts the waiting records that one write takes; a batch has the bytes of a segment at most, or one record. */
   #batchLength (): number {
-    const most = Math.min(maxBatchBytes, this.segmentBytes)
+    const most = Math.min(maxBatchBytes, this.#options.segmentBytes)
     let bytes = 0
     const [first] = this.#waiting
     const end = this.#waiting.findIndex(({ append: { space, record } }) => {
@@ -227,104 +182,132 @@ export class DiskLog {
   }
 
   async #write (batch: readonly Append[]): Promise<RecordPlace[]> {
-    const { maxBytes, isFull } = this.#options
+    const { segmentBytes, isFull } = this.#options
     const { space } = batch[0] as Append
     const bytes = sizeOf(batch)
-    // Leaves room for what is copied forward.
-    const isOver = (): boolean =>
-      isFull() || this.bytes + bytes > maxBytes - this.segmentBytes || this.#segments.size > this.#mostSegments
-    while (this.#segments.size > 1 && isOver()) {
-      await this.#evictOldest(space)
-    }
-    return await this.#writeTo(await this.#segmentFor(space, bytes), batch)
+    const own = this.#own?.segment
+    const isOver = own === undefined || own.space.name !== space.name ||
+      (own.end > 0 && (own.end + bytes > segmentBytes || isFull()))
+    if (isOver) await this.#begin(space, bytes)
+    return await this.#append(batch, false)
   }
 
-  async #evictOldest (space: StoreSpace): Promise<void> {
-    const { files, evict } = this.#options
-    const [oldest, ...others] = [...this.#segments.values()] as [Segment, ...Segment[]]
-    const list = (await this.#read(oldest.number).catch(() => undefined))?.list ?? new SegmentList()
-    const copies = await evict(oldest, list, oldest.space.name === space.name ? this.segmentBytes / 2 : 0)
-    // A purge outlives its segment until no older entry is left anywhere.
-    const minSequence = copies.reduce((min, { what }) => Math.min(min, what.sequence), minSequenceOf(others))
-    const purges = oldest.list.purges.filter(({ sequence }) => sequence > minSequence).map(purge => ({
-      space,
-      record: encodePurgeRecord(purge),
-      what: purge
-    }))
-    if (copies.length + purges.length > 0) {
-      const segment = await this.#segmentFor(space, sizeOf(copies))
-      const places = await this.#writeTo(segment, [...copies, ...purges])
-      for (const [at, { copied }] of copies.entries()) copied(places[at] as RecordPlace)
+  /** Begins a segment, and copies what was hit in those that leave for it. */
+  async #begin (space: StoreSpace, bytes: number): Promise<void> {
+    const { files, keeper, segmentBytes, isFull } = this.#options
+    await this.#closeOwn(true)
+    const { number, isContinued, evicted } = await keeper.beginSegment({ space, bytes, mustEvict: isFull() })
+    const removed = evicted.map(hits => hits.number)
+    try {
+      this.#own = isContinued ? await this.#continue(number) : {
+        file: await files.create(number),
+        segment: { number, space, list: new SegmentList(), end: 0, bytes: 0, minSequence: Infinity }
+      }
+      // Leaves room for what the segment is begun for.
+      const left = Math.max(segmentBytes, bytes) - bytes - headerBytes - this.#own.segment.end
+      const copies = await this.#readCopies(space, evicted, Math.min(segmentBytes / 2, left))
+      if (copies.length > 0) await this.#append(copies, true)
+    } catch (error) {
+      if (isContinued && this.#own === undefined) removed.push(number)
+      throw error
+    } finally {
+      for (const each of removed) files.forget(each)
+      const minSequence = [...this.#segments.values()].reduce((min, each) => Math.min(min, each.minSequence), Infinity)
+      await keeper.endEviction(removed, minSequence)
     }
-    this.#segments.delete(oldest.number)
-    await files.remove(oldest.number)
   }
 
-  async #writeTo (segment: Segment, batch: readonly Append[]): Promise<RecordPlace[]> {
-    const file = this.#file as FileHandle
+  async #continue (number: number): Promise<OwnSegment> {
+    const segment = await this.read(number)
+    if (segment === undefined) throw new Error('a segment has lost its header')
+    const file = await this.#options.files.openToWrite(number)
+    // Takes away the footer.
+    await file.truncate(segment.end)
+    return { segment, file }
+  }
+
+  async #readCopies (space: StoreSpace, evicted: readonly Hits[], room: number): Promise<Append[]> {
+    const copies: Append[] = []
+    let left = room
+    for (const { number, places } of evicted) {
+      const reader = new SegmentReader(this.#options.files, number)
+      for (const [nth, { offset, length }] of places.entries()) {
+        if (nth % stepsPerPause === 0) await pause()
+        if (length > left) continue
+        const record = Buffer.from(await reader.bytes(offset, length).catch(() => Buffer.alloc(0)))
+        const what = this.#options.entryToCopy(record)
+        if (what === undefined) continue
+        left -= length
+        copies.push({ space, record, what })
+      }
+    }
+    return copies
+  }
+
+  async #append (batch: readonly Append[], isCopied: boolean): Promise<RecordPlace[]> {
+    const { segment, file } = this.#own as OwnSegment
+    const { number, space, list } = segment
     // A segment that has nothing yet gets its header with its first records, so none has a header alone.
-    const header = segment.end === 0 ? encodeHeader(segment.space) : Buffer.alloc(0)
+    const header = segment.end === 0 ? encodeHeader(space, this.#options.name()) : Buffer.alloc(0)
     const { bytesWritten } = await file.writev([header, ...batch.map(({ record }) => record)], segment.end)
     if (bytesWritten < header.length + sizeOf(batch)) throw new Error('ENOSPC: no space left on the device')
-    segment.end += header.length
+    let offset = segment.end + header.length
     const places = batch.map(({ record: { length }, what }) => {
-      const place = { segment: segment.number, offset: segment.end, length }
-      if ('digest' in what) segment.list.add({ ...what, ...place })
-      else segment.list.purges.push(what)
-      segment.bytes = segment.end += length
+      const place = { segment: number, offset, length }
+      list.add({ ...what, offset, length })
+      this.#announce({ ...what, offset, length }, isCopied)
+      offset += length
       return place
     })
-    if (batch.some(({ what }) => !('digest' in what))) {
-      await file.sync()
-      await this.#options.files.syncFolder()
+    segment.bytes = segment.end = offset
+    this.learn(segment, list.minSequence)
+    if (isCopied) {
+      for (const [at, { what }] of batch.entries()) this.#options.copied(space, what, places[at] as RecordPlace)
     }
     return places
   }
 
-  /** Returns the newest segment if it is of the space and has room, else a new one; its file is open. */
-  async #segmentFor (space: StoreSpace, bytes: number): Promise<Segment> {
-    const { files } = this.#options
-    const newest = this.#newest
-    if (newest?.space.name === space.name && newest.end + bytes <= this.segmentBytes) {
-      if (this.#file === undefined) {
-        this.#file = await files.openToWrite(newest.number)
-        // Takes away the footer.
-        await this.#file.truncate(newest.end)
-        newest.bytes = newest.end
-      }
-      return newest
-    }
-    if (newest !== undefined) {
-      if (this.#file !== undefined) await this.#seal(newest)
-      newest.list.dropItems()
-      await this.#closeFile()
-    }
-    // A number that is taken by anything is never tried again.
-    const number = ++this.#lastNumber
-    this.#file = await files.create(number)
-    const segment = { number, space, list: new SegmentList(), end: 0, bytes: 0 }
-    this.#segments.set(number, segment)
-    return segment
+  #announce (item: EntryIdentity & { offset: number, length: number }, isCopied: boolean): void {
+    if (!this.#options.keeper.isShared) return
+    if (this.#unannounced !== undefined && this.#unannounced.isCopied !== isCopied) this.#sendRows()
+    this.#unannounced ??= { list: new SegmentList(), isCopied }
+    if (this.#unannounced.list.size < maxUnannounced) this.#unannounced.list.add(item)
+    this.#announcing ??= new Promise(resolve => setTimeout(resolve, announceAfterMs).unref()).then(() => {
+      this.#announcing = undefined
+      this.#sendRows()
+    })
   }
 
-  async #seal (segment: Segment): Promise<void> {
-    if (segment.end === 0) return
-    const footer = segment.list.encode()
-    await this.#file?.writev([footer], segment.end)
-    segment.bytes = segment.end + footer.length
+  #sendRows (): void {
+    const [own, rows] = [this.#own?.segment, this.#unannounced]
+    this.#unannounced = undefined
+    if (own === undefined || rows === undefined) return
+    const { number, space, bytes } = own
+    this.#options.keeper.announce({ number, space, bytes, isCopied: rows.isCopied, rows: rows.list.encode() })
   }
 
-  async #closeFile (): Promise<void> {
-    const file = this.#file
-    this.#file = undefined
-    await file?.close()
+  async #closeOwn (isSealed: boolean): Promise<void> {
+    this.#sendRows()
+    const own = this.#own
+    this.#own = undefined
+    if (own === undefined) return
+    const { segment, file } = own
+    if (isSealed && segment.end > 0) {
+      const footer = segment.list.encode()
+      await file.writev([footer], segment.end).then(() => {
+        segment.bytes = segment.end + footer.length
+        this.learn(segment, segment.list.minSequence)
+      }, () => {})
+    }
+    await file.close()
+    if (segment.end === 0) await this.#options.files.remove(segment.number)
   }
 
   /** Reads the list of a segment from its footer, or from its records; undefined if it has no header of this form. */
-  async #read (number: number, beginning?: Buffer): Promise<Segment | undefined> {
+  async read (number: number): Promise<ListedSegment | undefined> {
     const { files } = this.#options
     const bytes = await files.sizeOf(number)
-    const header = decodeHeader(beginning ?? await files.read(number, 0, headerBytes))
+    const header = decodeHeader(await files.read(number, 0, headerBytes))
     if (header === undefined || bytes > mostFileBytes) return undefined
     const { space, length: start } = header
     const trailer = await files.read(number, Math.max(0, bytes - trailerBytes), trailerBytes)
@@ -332,20 +315,20 @@ export class DiskLog {
     const footerAt = footerLength === undefined ? 0 : bytes - trailerBytes - footerLength
     if (footerLength !== undefined && footerAt >= start) {
       const list = SegmentList.decode(await files.read(number, footerAt, footerLength), trailer)
-      if (list !== undefined) return { number, space, list, end: footerAt, bytes }
+      if (list !== undefined) return { number, space, list, end: footerAt, bytes, minSequence: list.minSequence }
     }
     const list = new SegmentList()
-    return { number, space, list, end: await this.#scan(number, start, bytes, list), bytes }
+    const end = await this.#scan(number, start, bytes, list)
+    return { number, space, list, end, bytes, minSequence: list.minSequence }
   }
 
   /** Lists the records of a segment, without those that are damaged; returns where they end. */
   async #scan (number: number, start: number, end: number, list: SegmentList): Promise<number> {
-    const reader = this.reader({ number })
+    const reader = new SegmentReader(this.#options.files, number)
     let [offset, endOfLast, steps] = [start, start, 0]
     for (let found = await recordAt(reader, offset, end); found; found = await recordAt(reader, offset, end)) {
       const { record, length } = found
-      if (record !== undefined && 'entry' in record) list.add({ ...record.entry, offset, length })
-      else if (record !== undefined) list.purges.push(record.purge)
+      if (record !== undefined) list.add({ ...record, offset, length })
       offset += length
       if (record !== undefined) endOfLast = offset
       if (++steps % stepsPerPause === 0) await pause()
@@ -359,7 +342,7 @@ async function recordAt (
   reader: SegmentReader,
   offset: number,
   end: number
-): Promise<{ readonly record: DiskRecord | undefined, readonly length: number } | undefined> {
+): Promise<{ readonly record: EntryRecord | undefined, readonly length: number } | undefined> {
   const frame = await reader.bytes(offset, frameBytes)
   const contentLength = frame.length < frameBytes ? 0 : frame.readUInt32BE()
   const length = frameBytes + contentLength
@@ -368,7 +351,7 @@ async function recordAt (
 }
 
 /** Reads a segment from front to back, 1 MB at a time. */
-export class SegmentReader {
+class SegmentReader {
   readonly #files: DiskFiles
   readonly #number: number
   #window: Buffer = Buffer.alloc(0)
@@ -387,10 +370,6 @@ export class SegmentReader {
     }
     return this.#window.subarray(offset - this.#start, offset - this.#start + length)
   }
-}
-
-function minSequenceOf (segments: readonly Segment[]): number {
-  return segments.reduce((min, { list }) => Math.min(min, list.minSequence), Infinity)
 }
 
 function sizeOf (batch: readonly Append[]): number {

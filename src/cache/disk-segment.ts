@@ -19,14 +19,6 @@ export interface EntryRecord {
   readonly value: Buffer
 }
 
-/** Record of a purge: no record with a lower sequence that it covers is served, copied or indexed. */
-export interface PurgeRecord {
-  readonly sequence: number
-  readonly isOfAll: boolean
-  readonly digests: readonly Buffer[]
-  readonly intervals: readonly Omit<FamilyInterval, 'number'>[]
-}
-
 /** Entry as purges and indexes know it. */
 export type EntryIdentity = Pick<EntryRecord, 'digest' | 'sequence' | 'interval'>
 
@@ -36,25 +28,36 @@ export interface SegmentItem extends EntryIdentity {
   readonly length: number
 }
 
-const form = 1
+// Form 1 had purges among the records.
+const form = 2
 const segmentMagic = Buffer.from([0x56, 0x52, 0x4c, form])
 const footerMagic = Buffer.from([0x56, 0x52, 0x46, form])
 /** Bytes of a digest in a record; a footer and the index have fewer. */
 export const digestBytes = 16
 const listedDigestBytes = 12
 const itemBytes = listedDigestBytes + 12
+/** A header is shorter. */
+export const headerBytes = 256
 /** Length and checksum in front of each record. */
 export const frameBytes = 8
 /** Magic, length and checksum behind the footer. */
 export const trailerBytes = 12
-const kinds = { entry: 1, purge: 2 } as const
 const never = 2n ** 64n - 1n
 const noSequence = 2 ** 32 - 1
 
-/** Encodes the beginning of a segment. */
-export function encodeHeader ({ chainId, name }: StoreSpace): Buffer {
+/** Beginning of a segment. */
+export interface SegmentHeader {
+  /** Names the log, whose purges have numbers of their own. */
+  readonly log: number
+  readonly space: StoreSpace
+  readonly length: number
+}
+
+/** Encodes the beginning of a segment of one log. */
+export function encodeHeader ({ chainId, name }: StoreSpace, log: number): Buffer {
   const writer = new ByteWriter()
   writer.bytes(segmentMagic)
+  writer.u32(log)
   writer.u8(chainId)
   writer.text(name)
   const header = writer.toBuffer()
@@ -62,13 +65,14 @@ export function encodeHeader ({ chainId, name }: StoreSpace): Buffer {
 }
 
 /** Decodes the beginning of a segment; undefined for damage, and for another form. */
-export function decodeHeader (bytes: Buffer): { readonly space: StoreSpace, readonly length: number } | undefined {
+export function decodeHeader (bytes: Buffer): SegmentHeader | undefined {
   return attempt(() => {
     const reader = new ByteReader(bytes)
     if (!reader.bytes(segmentMagic.length).equals(segmentMagic)) return undefined
+    const log = reader.u32()
     const space = { chainId: reader.u8(), name: reader.text() }
-    const header = encodeHeader(space)
-    return bytes.subarray(0, header.length).equals(header) ? { space, length: header.length } : undefined
+    const header = encodeHeader(space, log)
+    return bytes.subarray(0, header.length).equals(header) ? { log, space, length: header.length } : undefined
   })
 }
 
@@ -81,7 +85,6 @@ export function isOfOtherForm (bytes: Buffer): boolean {
 export function encodeEntryRecord (record: EntryRecord): Buffer {
   const { digest, sequence, writtenAtMs, expiresAtMs, interval, value } = record
   const writer = new ByteWriter()
-  writer.u8(kinds.entry)
   writer.u32(sequence)
   writer.bytes(digest)
   writer.u64(BigInt(Math.round(writtenAtMs)))
@@ -92,38 +95,28 @@ export function encodeEntryRecord (record: EntryRecord): Buffer {
   return framed(writer.toBuffer())
 }
 
-/** Frames a purge as a record. */
-export function encodePurgeRecord ({ sequence, isOfAll, digests, intervals }: PurgeRecord): Buffer {
-  const writer = new ByteWriter()
-  writer.u8(kinds.purge)
-  writer.u32(sequence)
-  writer.u8(isOfAll ? 1 : 0)
-  writer.u32(digests.length)
-  for (const digest of digests) writer.bytes(digest)
-  writer.u32(intervals.length)
-  for (const interval of intervals) writeInterval(writer, { ...interval, number: 0n })
-  return framed(writer.toBuffer())
-}
-
-/** Record of the log. */
-export type DiskRecord = { readonly entry: EntryRecord } | { readonly purge: PurgeRecord }
-
 /** Decodes the record at the beginning of some bytes; undefined for damage. */
-export function decodeRecord (bytes: Buffer): DiskRecord | undefined {
+export function decodeRecord (bytes: Buffer): EntryRecord | undefined {
   return attempt(() => {
     const frame = new ByteReader(bytes)
     const [length, checksum] = [frame.u32(), frame.u32()]
     const content = frame.bytes(length)
     // A hole in a file is a record of no length with a right checksum.
     if (length === 0 || crc32(content) !== checksum) return undefined
-    const reader = new ByteReader(content)
-    return reader.u8() === kinds.entry ? { entry: readEntry(reader) } : { purge: readPurge(reader) }
+    return readEntry(new ByteReader(content))
   })
 }
 
-/** Entries and purges of a segment: what its footer says, or what was found in it. */
+/** Returns the entry of a record if it is the wanted one (law 13: what was stored elsewhere is checked). */
+export function entryIn (bytes: Buffer, digest?: Buffer): EntryRecord | undefined {
+  const entry = decodeRecord(bytes)
+  // Refuses bytes behind the record, which a copy would take along and hide what is written after it.
+  const isWhole = entry !== undefined && bytes.length === frameBytes + bytes.readUInt32BE()
+  return isWhole && (digest === undefined || entry.digest.equals(digest)) ? entry : undefined
+}
+
+/** Entries of a segment: what its footer says, or what was found in it. */
 export class SegmentList {
-  readonly purges: PurgeRecord[] = []
   #items: Buffer = Buffer.alloc(0)
   #count = 0
   readonly #intervals = new Map<number, FamilyInterval>()
@@ -159,13 +152,6 @@ export class SegmentList {
     }
   }
 
-  /** Keeps only what is still needed once no record can follow. */
-  dropItems (): void {
-    this.#items = Buffer.alloc(0)
-    this.#intervals.clear()
-    this.#count = 0
-  }
-
   /** Returns the footer and the trailer by which it is found. */
   encode (): Buffer {
     const writer = new ByteWriter()
@@ -177,7 +163,6 @@ export class SegmentList {
       writer.u32(nth)
       writeInterval(writer, interval)
     }
-    writer.bytes(Buffer.concat(this.purges.map(encodePurgeRecord)))
     const footer = writer.toBuffer()
     const trailer = new ByteWriter()
     trailer.bytes(footerMagic)
@@ -204,11 +189,6 @@ export class SegmentList {
       list.#count = reader.u32()
       list.#items = reader.bytes(list.#count * itemBytes)
       for (let left = reader.u32(); left > 0; left--) list.#intervals.set(reader.u32(), readInterval(reader))
-      for (let rest = reader.rest(); rest.length > 0; rest = rest.subarray(frameBytes + rest.readUInt32BE())) {
-        const record = decodeRecord(rest)
-        if (record === undefined || !('purge' in record)) return undefined
-        list.purges.push(record.purge)
-      }
       return list
     })
   }
@@ -220,7 +200,8 @@ function framed (content: Buffer): Buffer {
   return Buffer.concat([length, checksumOf(content), content])
 }
 
-function checksumOf (bytes: Buffer): Buffer {
+/** Returns the CRC-32 of some bytes. */
+export function checksumOf (bytes: Buffer): Buffer {
   const checksum = Buffer.alloc(4)
   checksum.writeUInt32BE(crc32(bytes))
   return checksum
@@ -233,24 +214,19 @@ function readEntry (reader: ByteReader): EntryRecord {
   return { digest, sequence, writtenAtMs: Number(writtenAt), expiresAtMs, interval, value: reader.rest() }
 }
 
-function readPurge (reader: ByteReader): PurgeRecord {
-  const [sequence, isOfAll] = [reader.u32(), reader.u8() !== 0]
-  // Copies, because a part of a buffer pins all of it.
-  const digests = Array.from({ length: reader.u32() }, () => Buffer.from(reader.bytes(digestBytes)))
-  return { sequence, isOfAll, digests, intervals: Array.from({ length: reader.u32() }, () => readInterval(reader)) }
-}
-
-function writeInterval (writer: ByteWriter, { family, first, last, number }: FamilyInterval): void {
+/** Writes an interval. */
+export function writeInterval (writer: ByteWriter, { family, first, last, number }: FamilyInterval): void {
   writer.text(family)
   for (const value of [first, last, number]) writer.u64(value)
 }
 
-function readInterval (reader: ByteReader): FamilyInterval {
+/** Reads what `writeInterval` has written. */
+export function readInterval (reader: ByteReader): FamilyInterval {
   return { family: reader.text(), first: reader.u64(), last: reader.u64(), number: reader.u64() }
 }
 
 /** Returns undefined where bytes end too early. */
-function attempt<T> (run: () => T | undefined): T | undefined {
+export function attempt<T> (run: () => T | undefined): T | undefined {
   try {
     return run()
   } catch {

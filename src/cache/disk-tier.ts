@@ -4,19 +4,26 @@ import { familyOfKey, intervalKeyOf } from '../api/read.js'
 import { withTimeout } from '../with-timeout.js'
 import { DiskFiles, type DiskOperation } from './disk-files.js'
 import { DiskIndex, type RecordPlace } from './disk-index.js'
-import { type Copy, DiskLog, type Segment, stepsPerPause } from './disk-log.js'
-import { DiskPurges } from './disk-purges.js'
+import { type LogKeeper, type LogMember, segmentBytesOf, type StoredRows } from './disk-keeper.js'
+import { DiskLog, type ListedSegment, stepsPerPause } from './disk-log.js'
 import {
-  decodeRecord,
+  contentOf,
+  decodePurge,
+  DiskPurges,
+  encodePurge,
+  isNamedBy,
+  maxPurges,
+  type PurgedEntries
+} from './disk-purges.js'
+import {
   digestBytes,
   encodeEntryRecord,
-  encodePurgeRecord,
+  entryIn,
   type EntryIdentity,
   type EntryRecord,
   type FamilyInterval,
-  frameBytes,
-  type PurgeRecord,
-  type SegmentList
+  SegmentList,
+  trailerBytes
 } from './disk-segment.js'
 import { decodeEntry, encodeEntry, LargeEntryError, mostBytesBesideBody, type StoredEntry } from './entry-codec.js'
 import { invalidates, type Invalidation } from './invalidation.js'
@@ -33,9 +40,13 @@ import { type WriteBudget, WriteQueue } from './write-queue.js'
 
 /** Settings and callbacks of a disk tier. */
 export interface DiskTierOptions {
-  /** Folder of this process alone; it exists. */
+  /** Folder of the log; it exists. */
   readonly path: string
   readonly maxBytes: number
+  /** Processes that append at once. */
+  readonly writers: number
+  /** Returns the methods of the keeper of the log, which calls those of this process. */
+  readonly keeperFor: (member: LogMember) => LogKeeper
   /** A longer body is a miss. */
   readonly maxEntryBytes: number
   readonly metrics: TierMetrics & { dropped(): void, diskFailed(operation: DiskOperation): void }
@@ -63,7 +74,7 @@ export const indexBytesPerEntry = 64
 // A record from further ahead was written before the clock went back, so its age is unknown.
 const clockToleranceMs = 5000
 
-/** Returns the most entries that a folder of a size may have. */
+/** Returns the most entries that a log of a size may have. */
 export function maxEntriesOf (maxBytes: number): number {
   return Math.ceil(maxBytes / bytesPerIndexedEntry)
 }
@@ -80,17 +91,20 @@ export class DiskTier implements LowerStore, OwnStore {
   readonly #queue: WriteQueue<QueuedWrite>
   // One for each name of a space, since entries of several may lie in the folder.
   readonly #indexes = new Map<string, DiskIndex>()
-  #purges = new DiskPurges()
-  // Purges that a power cut could undo.
-  #unsynced: Array<PurgeRecord & { readonly space: StoreSpace }> = []
+  readonly #keeper: LogKeeper
+  #purges = new DiskPurges(0)
+  // Purges that a power cut could undo, or that others lack; those not applied yet hide entries all the same.
+  readonly #unsynced = new Map<string, PurgedEntries & { isApplied: boolean }>()
+  #joining: Promise<readonly number[]> | undefined
   #loading: Promise<void> | undefined
   #isLoaded = false
   #isCompressing = false
   #writeError: string | undefined
 
   constructor (options: DiskTierOptions) {
-    const { path, maxBytes, metrics, inFlight, now, space } = options
+    const { path, maxBytes, writers, keeperFor, metrics, inFlight, now, space } = options
     this.#options = options
+    this.#keeper = keeperFor(this)
     this.#files = new DiskFiles({
       path,
       onError: operation => {
@@ -99,15 +113,17 @@ export class DiskTier implements LowerStore, OwnStore {
     })
     this.#log = new DiskLog({
       files: this.#files,
-      maxBytes,
-      foundCorrupt: () => {
-        metrics.foundCorrupt()
-      },
+      keeper: this.#keeper,
+      name: () => this.#purges.log,
+      segmentBytes: segmentBytesOf(maxBytes, writers),
       onUnreadable: () => {
         metrics.diskFailed('scan')
       },
       isFull: () => this.#entries > maxEntriesOf(maxBytes),
-      evict: async (...evicted) => await this.#evict(...evicted)
+      entryToCopy: bytes => this.#entryToCopy(bytes),
+      copied: (...copied) => {
+        this.#addCopy(...copied)
+      }
     })
     this.#queue = new WriteQueue(async item => {
       await this.#write(item)
@@ -127,16 +143,28 @@ export class DiskTier implements LowerStore, OwnStore {
 
   /** Reads what the folder has; nothing is found or written before. */
   async load (): Promise<void> {
-    this.#loading ??= this.#log.load(async segment => {
-      await this.#addSegment(segment)
-    }).catch(() => {
-      this.#options.metrics.diskFailed('scan')
-    }).then(() => {
-      this.#purges.coverLost()
+    this.#loading ??= this.#join().then(async segments => {
+      await this.#log.load(segments, async segment => {
+        await this.#addSegment(segment)
+      })
       this.#isLoaded = true
       this.#queue.resume()
+    }).catch(() => {
+      this.#options.metrics.diskFailed('scan')
+      this.#loading = undefined
     })
     await this.#loading
+  }
+
+  async #join (): Promise<readonly number[]> {
+    this.#joining ??= this.#keeper.joinLog().then(({ purges, segments }) => {
+      this.#purges = DiskPurges.decode(Buffer.from(purges)) ?? this.#purges
+      return segments
+    })
+    this.#joining.catch(() => {
+      this.#joining = undefined
+    })
+    return await this.#joining
   }
 
   async get (space: StoreSpace, key: string): Promise<FoundEntry | undefined> {
@@ -158,37 +186,83 @@ export class DiskTier implements LowerStore, OwnStore {
     this.#queue.add(item.stored.key, { ...item, space, queuedAtMs: this.#options.now() })
   }
 
-  /** Hides entries at once; resolves when no later process finds them either, with true if there were any. */
+  /** Hides entries at once; resolves when no process finds them, nor a later one, with true if one had any. */
   async drop (space: StoreSpace, what: Invalidation): Promise<boolean> {
     const hadQueued = this.#queue.drop(({ stored }) => invalidates(what, stored))
-    await this.load()
-    const hadAny = await this.#purge(space, {
-      isOfAll: this.#purges.isFull,
+    const hadAny = await this.#purge({
+      isOfAll: false,
       digests: what.keys.map(key => digestOf(space, key)),
       intervals: what.intervals.map(interval => ({ ...interval, family: withoutSpace(space, interval.family) }))
     })
     return hadQueued || hadAny
   }
 
-  /** Hides everything at once; resolves when no later process finds any of it. */
-  async clear (space: StoreSpace): Promise<void> {
+  /** Hides everything at once; resolves when no process finds any of it. */
+  async clear (): Promise<void> {
     this.#queue.drop(() => true)
-    await this.load()
-    await this.#purge(space, { isOfAll: true, digests: [], intervals: [] })
+    await this.#purge({ isOfAll: true, digests: [], intervals: [] })
   }
 
-  /** Starts writes that waited for the chain, and repeats purges that the disk rejected; rejects if it does again. */
+  /** Starts writes that waited for the chain, and repeats purges that were not confirmed. */
   async resume (): Promise<void> {
+    if (!this.#isLoaded) this.load().catch(() => {})
     this.#queue.resume()
-    for (const purge of [...this.#unsynced]) await this.#persist(purge)
+    for (const purge of [...this.#unsynced.values()]) await this.#purge(purge)
   }
 
-  /** Begins again if the folder was removed; returns true then. */
-  async resetIfRemoved (): Promise<boolean> {
-    if (!await this.#log.isRemoved()) return false
-    await this.#log.reset()
+  /** Applies a purge of any process, in the order of their numbers. */
+  applyPurge (encoded: Uint8Array): boolean {
+    const purge = decodePurge(encoded)
+    this.#purges.add(purge, this.#options.now())
+    const unsynced = this.#unsynced.get(contentOf(purge))
+    if (unsynced !== undefined) unsynced.isApplied = true
+    const removed = [...this.#indexes.values()].map(index => removeFrom(index, purge))
+    if (purge.isOfAll) this.#indexes.clear()
+    // Before the index is read nothing says what was there.
+    return removed.includes(true) || !this.#isLoaded
+  }
+
+  /** Indexes what another process has appended. */
+  learn ({ number, space, bytes, isCopied, rows }: StoredRows): void {
+    const encoded = Buffer.from(rows)
+    const list = SegmentList.decode(encoded.subarray(0, -trailerBytes), encoded.subarray(-trailerBytes))
+    if (list === undefined) return
+    this.#log.learn({ number, space, bytes }, list.minSequence)
+    for (let nth = 0; nth < list.size; nth++) {
+      const item = list.item(nth)
+      const place = { segment: number, offset: item.offset, length: item.length }
+      if (isCopied) this.#addCopy(space, item, place)
+      else if (this.#isIndexable(item)) add(this.#indexFor(space), item, place)
+    }
+  }
+
+  /** Takes the entries of a segment out of the index; returns the offset and length of each that was hit. */
+  async evict (number: number, obsoletePurge: number, isOwn: boolean): Promise<Uint32Array> {
+    this.#purges.forgetUpTo(obsoletePurge)
+    const hits: number[] = []
+    const { list, space } = await this.#log.read(number).catch(() => undefined) ?? { list: new SegmentList() }
+    const index = (space && this.#indexes.get(space.name)) ?? new DiskIndex(() => false)
+    for (let nth = 0; nth < list.size; nth++) {
+      if (nth % stepsPerPause === 0) await pause()
+      const { digest, interval, offset, length } = list.item(nth)
+      const place = index.get(digest)
+      if (place !== undefined && (place.segment !== number || place.offset !== offset)) continue
+      if (place?.isHit === true) hits.push(offset, length)
+      if (interval !== undefined) index.deleteInterval(interval.family, interval)
+      if (index.delete(digest) && isOwn) this.#options.metrics.evicted(this.name)
+    }
+    const name = this.#log.segments.get(number)?.space.name
+    this.#log.forget(number)
+    if (name !== undefined && ![...this.#log.segments.values()].some(({ space }) => space.name === name)) {
+      this.#indexes.delete(name)
+    }
+    return Uint32Array.from(hits)
+  }
+
+  /** Begins again, after the folder was removed. */
+  async resetLog (): Promise<void> {
     this.#indexes.clear()
-    return true
+    await this.#log.reset()
   }
 
   /** Resolves when nothing is in flight and no queued write can start. */
@@ -211,7 +285,7 @@ export class DiskTier implements LowerStore, OwnStore {
       ...(this.#isLoaded ? [] : ['disk tier not read yet: its index is being read']),
       ...(this.#files.isHanging ? ['disk is down: reads time out'] : []),
       ...(this.#writeError === undefined ? [] : [`disk rejects writes: ${this.#writeError}`]),
-      ...(this.#unsynced.length > 0 ? ['purges could not be written to the disk yet: a restart would undo them'] : [])
+      ...(this.#unsynced.size > 0 ? ['purges could not be written to the disk yet: a restart would undo them'] : [])
     ]
   }
 
@@ -234,18 +308,37 @@ export class DiskTier implements LowerStore, OwnStore {
     return this.#isLoaded && this.#options.space() === space ? this.#indexes.get(space.name) : undefined
   }
 
-  async #addSegment ({ space, number, list }: Segment): Promise<void> {
-    for (const purge of list.purges) this.#purges.add(purge)
-    const index = this.#indexFor(space)
+  async #addSegment ({ space, number, list }: ListedSegment): Promise<void> {
     for (let nth = 0; nth < list.size; nth++) {
+      if (nth % stepsPerPause === 0) await pause()
       const item = list.item(nth)
       const { offset, length } = item
-      // No entry is longer, so none is read.
-      const isPossible = length <= this.#options.maxEntryBytes + mostBytesBesideBody
-      if (isPossible && !this.#purges.covers(item)) add(index, item, { segment: number, offset, length })
-      this.#purges.learn(item.sequence)
-      if (nth % stepsPerPause === 0) await pause()
+      const index = this.#indexFor(space)
+      // Another process may have appended a newer one meanwhile.
+      const isNewest = (index.get(item.digest)?.segment ?? 0) <= number
+      if (isNewest && this.#isIndexable(item)) add(index, item, { segment: number, offset, length })
     }
+  }
+
+  #isIndexable ({ length, ...item }: EntryIdentity & { readonly length: number }): boolean {
+    // No entry is longer, so none is read.
+    return length <= this.#options.maxEntryBytes + mostBytesBesideBody && !this.#isPurged(item)
+  }
+
+  /** Returns true if a purge covers an entry, also one that has no number yet. */
+  #isPurged (what: EntryIdentity): boolean {
+    if (this.#purges.covers(what)) return true
+    for (const purge of this.#unsynced.values()) if (!purge.isApplied && isNamedBy(purge, what)) return true
+    return false
+  }
+
+  #addCopy (space: StoreSpace, what: EntryIdentity, place: RecordPlace): void {
+    const index = this.#indexFor(space)
+    const { digest, interval } = what
+    // A purge or a newer entry may have overtaken the copy.
+    const isReplaced = index.get(digest) !== undefined ||
+      (interval !== undefined && index.overlapping(interval.family, interval.first, interval.last).length > 0)
+    if (!isReplaced && !this.#isPurged(what)) add(index, what, place)
   }
 
   #indexFor ({ name }: StoreSpace): DiskIndex {
@@ -277,7 +370,7 @@ export class DiskTier implements LowerStore, OwnStore {
     if (isExpired(entry, nowMs)) return undefined
     try {
       const stored = await decodeEntry(key, entry.value, maxEntryBytes)
-      return this.#purges.covers(entry) ? undefined : { stored, ttlMs: entry.expiresAtMs - nowMs }
+      return this.#isPurged(entry) ? undefined : { stored, ttlMs: entry.expiresAtMs - nowMs }
     } catch (error) {
       if (!(error instanceof LargeEntryError)) metrics.foundCorrupt()
       return undefined
@@ -285,23 +378,24 @@ export class DiskTier implements LowerStore, OwnStore {
   }
 
   async #write (item: QueuedWrite): Promise<void> {
-    const { metrics, inFlight, now, wallClockMs, space: spaceNow, maxBytes } = this.#options
-    const { space, stored, queuedAtMs } = item
+    const { metrics, inFlight, now, wallClockMs, space: spaceNow, maxBytes, writers } = this.#options
+    const { space, stored, queuedAtMs, fetchedAtMs = queuedAtMs } = item
     const waitedMs = now() - queuedAtMs
     const ttlMs = (item.ttlMs ?? Infinity) - waitedMs
     const interval = intervalOf(space, stored)
     if (ttlMs < 1 || interval === null) return
     if (spaceNow() !== space || waitedMs > maxQueuedMs) return metrics.dropped()
-    const what = { digest: digestOf(space, stored.key), sequence: this.#purges.sequence, interval }
+    const what = { digest: digestOf(space, stored.key), sequence: this.#purges.sequenceAt(fetchedAtMs), interval }
+    if (this.#isPurged(what)) return
     const value = await this.#encode(stored)
     const writtenAtMs = wallClockMs()
     const record = encodeEntryRecord({ ...what, writtenAtMs, expiresAtMs: writtenAtMs + ttlMs, value })
-    if (record.length > maxBytes / 4) return metrics.dropped()
+    if (record.length > maxBytes / (4 * writers)) return metrics.dropped()
     const held = inFlight.holdSent(record.buffer)
     try {
       const place = await this.#log.append({ space, record, what })
       // A purge may have overtaken the write.
-      if (this.#purges.covers(what)) return
+      if (this.#isPurged(what)) return
       add(this.#indexFor(space), what, place)
     } catch (error) {
       metrics.diskFailed('write')
@@ -324,71 +418,30 @@ export class DiskTier implements LowerStore, OwnStore {
     }
   }
 
-  async #purge (space: StoreSpace, what: Omit<PurgeRecord, 'sequence'>): Promise<boolean> {
-    const purge = { ...what, space, sequence: this.#purges.sequence + 1 }
-    this.#purges.add(purge)
-    const removed = [...this.#indexes.values()].map(index => removeFrom(index, purge))
-    if (purge.isOfAll) this.#indexes.clear()
+  async #purge (entries: PurgedEntries): Promise<boolean> {
+    const isOfAll = entries.isOfAll || this.#unsynced.size >= maxPurges
+    const purge = isOfAll ? { isOfAll, digests: [], intervals: [], isApplied: false } : { ...entries, isApplied: false }
     // A purge of everything stands for all before it.
-    this.#unsynced = [...(purge.isOfAll ? [] : this.#unsynced), purge]
-    await this.#persist(purge)
-    return removed.includes(true)
-  }
-
-  async #persist (purge: PurgeRecord & { readonly space: StoreSpace }): Promise<void> {
-    // A purge concerns every space, so it begins no segment of its own.
-    const space = this.#log.space ?? purge.space
-    await this.#log.append({ space, record: encodePurgeRecord(purge), what: purge }).catch(error => {
+    if (isOfAll) this.#unsynced.clear()
+    const content = contentOf(purge)
+    this.#unsynced.set(content, purge)
+    try {
+      await this.#join()
+      const hadAny = await this.#keeper.purgeLog(encodePurge({ ...purge, sequence: 0 }))
+      this.#unsynced.delete(content)
+      return hadAny
+    } catch (error) {
+      this.#unsynced.set(content, this.#unsynced.get(content) ?? purge)
       this.#options.metrics.diskFailed('write')
       throw error
-    })
-    this.#unsynced = this.#unsynced.filter(other => other !== purge)
+    }
   }
 
-  /** Takes the entries of a segment out of the index; copies those that were hit, up to some bytes. */
-  async #evict (segment: Segment, list: SegmentList, room: number): Promise<readonly Copy[]> {
-    const { metrics, wallClockMs } = this.#options
-    this.#purges.forgetUpTo(this.#log.minSequence)
-    const { name } = segment.space
-    const index = this.#indexFor(segment.space)
-    const reader = this.#log.reader(segment)
-    const copies: Copy[] = []
-    let left = room
-    for (let nth = 0; nth < list.size; nth++) {
-      if (nth % stepsPerPause === 0) await pause()
-      const item = list.item(nth)
-      const place = index.get(item.digest)
-      if (place !== undefined && (place.segment !== segment.number || place.offset !== item.offset)) continue
-      if (place?.isHit === true && item.length <= left) {
-        const record = await reader.bytes(item.offset, item.length).catch(() => Buffer.alloc(0))
-        const entry = entryIn(record, item.digest)
-        if (entry !== undefined && !isExpired(entry, wallClockMs())) {
-          left -= item.length
-          copies.push(this.#copyOf(segment, index, Buffer.from(record), entry))
-          continue
-        }
-      }
-      if (item.interval !== undefined) index.deleteInterval(item.interval.family, item.interval)
-      if (index.delete(item.digest)) metrics.evicted(this.name)
-    }
-    const isLast = [...this.#log.segments.values()].every(({ space, number }) =>
-      space.name !== name || number === segment.number
-    )
-    if (isLast && copies.length === 0) this.#indexes.delete(name)
-    return copies
-  }
-
-  #copyOf ({ space, number }: Segment, index: DiskIndex, record: Buffer, entry: EntryRecord): Copy {
-    const { digest, sequence, interval } = entry
-    return {
-      space,
-      record,
-      what: { digest: Buffer.from(digest), sequence, interval },
-      copied: place => {
-        // A purge or a newer entry may have overtaken the copy.
-        if (index.get(digest)?.segment === number) index.set(digest, place)
-      }
-    }
+  #entryToCopy (bytes: Buffer): EntryRecord | undefined {
+    const entry = entryIn(bytes)
+    return entry === undefined || isExpired(entry, this.#options.wallClockMs()) || this.#isPurged(entry)
+      ? undefined
+      : { ...entry, digest: Buffer.from(entry.digest) }
   }
 }
 
@@ -406,7 +459,7 @@ function add (index: DiskIndex, { digest, interval }: EntryIdentity, place: Reco
 }
 
 /** Removes what a purge covers from an index; returns true if there was any. */
-function removeFrom (index: DiskIndex, { isOfAll, digests, intervals }: PurgeRecord): boolean {
+function removeFrom (index: DiskIndex, { isOfAll, digests, intervals }: PurgedEntries): boolean {
   if (isOfAll) return index.size > 0
   const removed = digests.map(digest => index.delete(digest))
   for (const { family, first, last } of intervals) {
@@ -416,15 +469,6 @@ function removeFrom (index: DiskIndex, { isOfAll, digests, intervals }: PurgeRec
     }
   }
   return removed.includes(true)
-}
-
-/** Returns the entry of a record if it is the wanted one (law 13: what was stored elsewhere is checked). */
-function entryIn (bytes: Buffer, digest: Buffer): EntryRecord | undefined {
-  const record = decodeRecord(bytes)
-  if (record === undefined || !('entry' in record)) return undefined
-  // Refuses bytes behind the record, which a copy would take along and hide what is written after it.
-  const isWhole = bytes.length === frameBytes + bytes.readUInt32BE()
-  return isWhole && record.entry.digest.subarray(0, digest.length).equals(digest) ? record.entry : undefined
 }
 
 function isExpired ({ writtenAtMs, expiresAtMs }: EntryRecord, nowMs: number): boolean {

@@ -52,8 +52,8 @@ export interface LowerStore extends Store<StoreWrite, FoundEntry> {
 }
 
 /**
- * Tier of this process alone: it gets every purge, also those of replicas, hides what it drops at once, and resolves
- * when no later process finds that either. A shared tier is purged once.
+ * Tier of this process, or of the processes of this host: it gets every purge, also those of replicas, hides what it
+ * drops at once, and resolves when no later process finds that either.
  */
 export interface OwnStore extends Pick<Store<never, unknown>, 'drop'> {
   /** Drops everything, because purges may have been missed. */
@@ -65,6 +65,8 @@ export interface StoreWrite {
   readonly stored: StoredEntry
   /** Undefined means the maximum lifetime of the tier. */
   readonly ttlMs: number | undefined
+  /** Start of its fetch: a purge since then covers it. Undefined means now. */
+  readonly fetchedAtMs?: number
   /** Runs when a tier that hosts share has the entry, or does not get it yet or at all; only the first call counts. */
   readonly onShared?: ((isStored: boolean) => void) | undefined
 }

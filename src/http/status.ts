@@ -175,7 +175,7 @@ export function mergeStatuses (
       )
     })) ?? [],
     inFlight: sumsOf(statuses.map(({ inFlight }) => inFlight), ['bytes', 'maxBytes']),
-    tiers: furthest && tierStatusesOf(name => mergeTier(statuses.map(({ tiers }) => tiers[name]))),
+    tiers: furthest && tierStatusesOf(name => mergeTier(name, statuses.map(({ tiers }) => tiers[name]))),
     ...trafficStatusOf(recent),
     workers: statuses.map(({ pid, ready, degraded, position }) => ({
       pid,
@@ -186,10 +186,14 @@ export function mergeStatuses (
   }
 }
 
-// Sums sizes. Prefers a worker whose tier is down: one bad connection needs attention.
-function mergeTier (statuses: readonly TierStatus[]): TierStatus {
-  const first = statuses.find(({ state }) => state === 'down') ?? statuses[0] ?? {}
-  return first.entries === undefined ? first : { ...first, ...sumsOf(statuses, ['entries', 'bytes', 'maxBytes']) }
+// Sums sizes, but for the disk tier, which all workers read as one. Prefers a worker whose tier is down: one bad
+// connection needs attention.
+function mergeTier (name: TierName, statuses: readonly TierStatus[]): TierStatus {
+  const [most] = statuses.toSorted((a, b) => (b.entries ?? 0) - (a.entries ?? 0))
+  const first = statuses.find(({ state }) => state === 'down') ?? most ?? {}
+  return name === 'disk' || first.entries === undefined
+    ? first
+    : { ...first, ...sumsOf(statuses, ['entries', 'bytes', 'maxBytes']) }
 }
 
 function versionOf ({ position }: WorkerStatus): bigint {

@@ -46,12 +46,31 @@ export class SummedMetrics {
   /** Returns the sum in Prometheus' text format, with the primary's own metrics. */
   async text (own: MetricFamilies): Promise<string> {
     const removed = await this.#removed
-    return await aggregate(withoutUnknownGauges([own, ...this.#last.values(), removed])).metrics()
+    return await aggregate(withoutUnknownGauges(withoutRepeats([own, ...this.#last.values(), removed]))).metrics()
   }
 }
 
 function aggregate (families: readonly MetricFamilies[]): Registry {
   return AggregatorRegistry.aggregate(families as never)
+}
+
+// All workers read one disk tier, so the sizes of the one that knows most are those of all.
+function withoutRepeats (families: readonly MetricFamilies[]): MetricFamilies[] {
+  const isOfDisk = (labels: object): boolean => 'tier' in labels && labels.tier === 'disk'
+  const largest = new Map<string, number>()
+  for (const { name, values } of families.flat().filter(isGauge)) {
+    for (const { value, labels } of values) {
+      if (isOfDisk(labels)) largest.set(name, Math.max(value, largest.get(name) ?? 0))
+    }
+  }
+  // Deletes what was counted.
+  const isRepeat = (name: string, value: number): boolean => largest.get(name) !== value || !largest.delete(name)
+  return families.map(metrics =>
+    metrics.map(metric => {
+      const values = metric.values.filter(({ value, labels }) => !isOfDisk(labels) || !isRepeat(metric.name, value))
+      return isGauge(metric) ? { ...metric, values } : metric
+    })
+  )
 }
 
 // Drops NaN where another process has a value, or the aggregate would be NaN.

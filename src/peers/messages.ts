@@ -1,4 +1,6 @@
 import { type ResponsePosition } from '../api/position.js'
+import { type LogKeeper, type LogMember } from '../cache/disk-keeper.js'
+import { type SpaceRecord } from '../chain/space.js'
 import { type ClientRateLimit } from '../clients/token-buckets.js'
 import { type Config, type NamedUpstream } from '../config/schema.js'
 import { type FollowEvent, type TailDemand } from '../follow/follower.js'
@@ -48,14 +50,23 @@ export interface StartMessage {
   readonly config: Config
   readonly sandbox: NamedUpstream | undefined
   readonly cordoned: readonly string[]
-  /** Folder of this worker for its disk tier. */
-  readonly slot: WorkerSlot | undefined
+  /** Log of all workers. */
+  readonly log: LogSettings | undefined
 }
 
-/** Folder of one process for its disk tier, with its share of the room. */
-export interface WorkerSlot {
+/** Log of the disk tier, as each process that reads and writes it opens it. */
+export interface LogSettings {
   readonly path: string
   readonly maxBytes: number
+  /** Processes that append at once. */
+  readonly writers: number
+}
+
+/** Methods of the process that keeps the log of all workers. */
+export interface LogMethods extends Omit<LogKeeper, 'isShared'> {
+  readSpaces(chainId: number): Promise<readonly SpaceRecord[]>
+  putSpace(record: SpaceRecord, replacesAll: boolean): Promise<readonly SpaceRecord[]>
+  rememberedSpaces(): Promise<ReadonlyArray<Pick<SpaceRecord, 'chainId' | 'name'>>>
 }
 
 /** Messages from the primary process to a worker. */
@@ -74,7 +85,7 @@ export type ToPrimary =
   | SentMessage
 
 /** Methods of the primary process that a worker calls. */
-export interface PrimaryMethods {
+export interface PrimaryMethods extends LogMethods {
   take(clientId: string, allowance: ClientRateLimit): number
   refund(clientId: string, allowance: ClientRateLimit): void
   readRecord(place: RecordPlace, name: string): Promise<string | undefined>
@@ -93,12 +104,12 @@ export interface PrimaryMethods {
 export type RecordPlace = 'host' | 'redis'
 
 /** Methods of a worker that the primary process calls for an operator. */
-export interface WorkerMethods {
+export interface WorkerMethods extends LogMember {
   metrics(): Promise<unknown>
   status(): Promise<unknown>
   /** Purges in all tiers; the same purge has one id in every process. */
   purge(body: Uint8Array, id: string): Promise<unknown>
-  /** Purges in the tiers of this process only, after another one has purged the others, or has begun a space. */
+  /** Purges in the memory of this process only, after another one has purged the other tiers, or has begun a space. */
   purgeLocally(body: Uint8Array, begun: string | undefined): Promise<boolean>
   setCordoned(upstream: string, isCordoned: boolean): Promise<boolean>
   replaceUpstreams(config: Config): Promise<void>

@@ -22,7 +22,7 @@ export interface WorkerExit {
 
 /** Start message of a worker, and what it reaches in this process. */
 export interface WorkerHandleOptions {
-  startMessage(to: WorkerHandle): StartMessage
+  startMessage(): StartMessage
   methodsFor(worker: WorkerHandle): PrimaryMethods
   onMessage(message: SentMessage, from: WorkerHandle): void
 }
@@ -147,7 +147,7 @@ export class WorkerHandle {
     switch (message.state) {
       case 'up':
         this.#isUp = true
-        return this.send(this.#options.startMessage(this))
+        return this.send(this.#options.startMessage())
       case 'listening':
         this.#isListening = true
         return this.#startup.listening.resolve(message.url)

@@ -52,7 +52,7 @@ export function commitFetched (
     // The interval of state grows in memory alone.
     const own = dependencies === undefined ? validity : undefined
     const stored: StoredEntry = { ...result.entry, ...values, validity: own, stamped }
-    const write = { stored, ttlMs: verdict.lifetime?.ttlMs, onShared: lease?.end }
+    const write = { stored, ttlMs: verdict.lifetime?.ttlMs, fetchedAtMs: atMs, onShared: lease?.end }
     for (const tier of context.lowerTiers) tier.put(pinned.space, write)
     return result
   }

@@ -46,6 +46,12 @@ export class LocalInvalidator {
     return (await Promise.all(invalidated)).includes(true)
   }
 
+  /** Drops entries from memory alone, after another process has purged what processes share; true if it had any. */
+  invalidateMemory (space: StoreSpace, invalidation: Invalidation): boolean {
+    this.#record(invalidation)
+    return this.#memory.drop(space, invalidation)
+  }
+
   /** Hides everything at once; resolves when no later process finds any of it. */
   async invalidateAll (space: StoreSpace): Promise<void> {
     this.#record(undefined)

@@ -11,7 +11,7 @@ import { testFolder } from '../support/test-folder.js'
 t.test('of two starts at once after a kill one gets the folder, and the other names it', async t => {
   const [path, log] = [testFolder(t), pino({ level: 'silent' })]
   const [lock, stale] = [join(path, 'lock'), join(testFolder(t), 'stale')]
-  await (await openFolder(path, 1, log)).close()
+  await (await openFolder(path, log)).close()
   const killed = createServer().listen(lock)
   await once(killed, 'listening')
   // A server that closes removes its own name alone.
@@ -20,9 +20,9 @@ t.test('of two starts at once after a kill one gets the folder, and the other na
   for (let at = 0; at < 100; at++) {
     rmSync(lock, { force: true })
     linkSync(stale, lock)
-    const first = openFolder(path, 1, log)
+    const first = openFolder(path, log)
     for (let turns = 0; turns < at % 12; turns++) await turn()
-    const started = await Promise.allSettled([first, openFolder(path, 1, log)])
+    const started = await Promise.allSettled([first, openFolder(path, log)])
     const folders = started.flatMap(each => each.status === 'fulfilled' ? [each.value] : [])
     const errors = started.flatMap(each => each.status === 'rejected' ? [(each.reason as Error).message] : [])
     for (const folder of folders) await folder.close()
@@ -33,17 +33,17 @@ t.test('of two starts at once after a kill one gets the folder, and the other na
 
 t.test('a link in the folder of a process is refused too, as damaged files would move through it', async t => {
   const [path, log] = [testFolder(t), pino({ level: 'silent' })]
-  await (await openFolder(path, 1, log)).close()
-  mkdirSync(join(path, '1'))
-  await (await openFolder(path, 1, log)).close()
-  symlinkSync(testFolder(t), join(path, '1', 'set-aside'))
-  await t.rejects(openFolder(path, 1, log), /"1\/set-aside" in it is a symbolic link/)
+  await (await openFolder(path, log)).close()
+  mkdirSync(join(path, 'log'))
+  await (await openFolder(path, log)).close()
+  symlinkSync(testFolder(t), join(path, 'log', 'set-aside'))
+  await t.rejects(openFolder(path, log), /"log\/set-aside" in it is a symbolic link/)
 })
 
 t.test('a folder in place of the lock is refused, and stays where it is', async t => {
   const [path, log] = [testFolder(t), pino({ level: 'silent' })]
-  await (await openFolder(path, 1, log)).close()
+  await (await openFolder(path, log)).close()
   mkdirSync(join(path, 'lock', 'mine'), { recursive: true })
-  await t.rejects(openFolder(path, 1, log), /cannot be used/)
+  await t.rejects(openFolder(path, log), /cannot be used/)
   t.same(readdirSync(path, { recursive: true }).sort(), ['lock', join('lock', 'mine'), 'varve-cache'])
 })

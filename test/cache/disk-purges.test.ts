@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { crc32 } from 'node:zlib'
 import t from 'tap'
@@ -40,11 +40,12 @@ t.test('an acknowledged purge holds after a restart, in every space and for ever
   t.same([await found(last, 'a'), await blockAt(last, 15n)], ['new', '2'], 'what was fetched after it is served')
 })
 
-t.test('a purge that comes before the index is read waits for it, and costs no other entry', async t => {
+t.test('a purge that comes before the index is read holds, and costs no other entry', async t => {
   const first = await opened(t, entryOf('a', 'x'), entryOf('b', 'x'))
   await first.tier.close()
   const disk = await openDiskTier(t, first.path, roomBytes, false)
   t.equal(await purge(disk, 'a'), true)
+  await disk.tier.load()
   t.same([await found(disk, 'a'), await found(disk, 'b')], [undefined, 'x'])
 })
 
@@ -124,6 +125,7 @@ t.test('entries of a space that is no longer used leave, although they were hit'
     await put(disk, ...Array.from({ length: 5 }, (_, nth) => entryOf(`${nth}`, randomBytes(9000))))
   }
   t.equal(await old(), false)
+  t.same([await found(disk, 'hot'), disk.counts.corrupt], [undefined, 0], 'nor is any copied into the other space')
   t.ok(disk.tier.indexBytes <= 6 * indexBytes, 'and take no memory')
 })
 
@@ -169,11 +171,10 @@ t.test('no purged entry comes back, although it was hit, copied, and its purge e
   t.same([await found(disk, 'purged'), await found(disk, 'late')], [undefined, undefined])
   // Without hits the copies leave, and with the last older entry the purges.
   for (let at = 0; at < 20; at++) await fill()
-  const left = segmentsIn(disk.path).flatMap(path => {
-    const bytes = readFileSync(path)
-    return recordsIn(bytes).filter(({ offset }) => 'purge' in (decodeRecord(bytes.subarray(offset)) ?? {}))
-  })
-  t.same([left, await found(disk, 'stays')], [[], undefined], 'a purge stays no longer than what is older')
+  await purge(disk, 'other')
+  const { length } = readFileSync(join(disk.path, 'purges'))
+  t.ok(length < 100, `a purge stays no longer than what is older: ${length} bytes`)
+  t.equal(await found(disk, 'stays'), undefined)
 })
 
 t.test('records of two spaces and of many bytes wait together, and each is found in its space', async t => {
@@ -189,7 +190,7 @@ t.test('records of two spaces and of many bytes wait together, and each is found
   for (let at = 0; at < 5; at++) t.equal(await found(disk, `${at}`), large.toString())
 })
 
-t.test('the purges of a segment that is lost count as purges of everything before them', async t => {
+t.test('a segment that is lost costs its own entries alone, and no purge', async t => {
   const disk = await openedAt(t, testFolder(t), 1_000_000, entryOf('a', 'x'), entryOf('b', 'x'))
   await put(disk, ...Array.from({ length: 12 }, (_, at) => entryOf(`${at}`, randomBytes(9000))))
   await purge(disk, 'a')
@@ -198,25 +199,45 @@ t.test('the purges of a segment that is lost count as purges of everything befor
   await disk.tier.close()
   rmSync(lost)
   const next = await openedAt(t, disk.path, 1_000_000)
-  t.same([await found(next, 'a'), await found(next, 'b')], [undefined, undefined])
+  t.same([await found(next, 'a'), await found(next, 'b')], [undefined, 'x'])
   t.ok(await found(next, 'later 11'))
 })
 
-t.test('a damaged beginning of the newest segment costs all entries, as its purges may name any', async t => {
-  const disk = await openedAt(t, testFolder(t), 1_000_000, entryOf('a', 'x'))
-  await put(disk, ...Array.from({ length: 12 }, (_, at) => entryOf(`${at}`, randomBytes(9000))))
-  await purge(disk, 'a')
-  await disk.tier.close()
-  const newest = segmentsIn(disk.path).at(-1) ?? ''
-  const bytes = readFileSync(newest)
-  t.ok(segmentsIn(disk.path).length > 1)
-  bytes.writeUInt8(bytes.readUInt8(6) ^ 1, 6)
-  writeFileSync(newest, bytes)
-  const next = await openedAt(t, disk.path, 1_000_000)
-  t.same([await found(next, 'a'), next.counts.corrupt, segmentsIn(disk.path)], [undefined, 1, []])
-  await put(next, entryOf('b', 'x'))
-  await next.tier.close()
-  t.equal(await found(await openedAt(t, disk.path, 1_000_000), 'b'), 'x')
+t.test('a lost or damaged list of purges costs all entries, and its numbers never come back', async t => {
+  for (const harm of ['lose', 'damage', 'cut']) {
+    const disk = await openedAt(t, testFolder(t), 1_000_000, entryOf('a', 'x'), entryOf('b', 'x'))
+    await purge(disk, 'a')
+    await disk.tier.close()
+    const path = join(disk.path, 'purges')
+    const [bytes, old] = [readFileSync(path), crashed(t, disk.path)]
+    if (harm === 'lose') rmSync(path)
+    if (harm === 'damage') writeFileSync(path, bytes.fill(bytes.readUInt8(12) ^ 1, 12, 13))
+    if (harm === 'cut') writeFileSync(path, bytes.subarray(0, 20))
+    const next = await openedAt(t, disk.path, 1_000_000)
+    t.same([await found(next, 'a'), await found(next, 'b'), next.counts.corrupt], [undefined, undefined, 1], harm)
+    await put(next, entryOf('c', 'x'))
+    await next.tier.close()
+    for (const segment of segmentsIn(old)) cpSync(segment, join(disk.path, '00000099.segment'))
+    const last = await openedAt(t, disk.path, 1_000_000)
+    t.same([await found(last, 'a'), await found(last, 'b'), await found(last, 'c')], [undefined, undefined, 'x'])
+    await last.tier.close()
+  }
+})
+
+t.test('a number that the disk rejected lets no older entry through after a restart', async t => {
+  const disk = await openedAt(t, testFolder(t), roomBytes, entryOf('a', 'x'))
+  // A folder in its place makes every write of the list fail.
+  mkdirSync(join(disk.path, 'purges.new'))
+  for (let times = 0; times < 20; times++) await t.rejects(purge(disk, `${times}`), /EISDIR/)
+  await put(disk, entryOf('stale', 'x'))
+  const next = await openedAt(t, crashed(t, disk.path))
+  await next.keeper.restore()
+  rmSync(join(next.path, 'purges.new'), { recursive: true })
+  await purge(next, 'stale')
+  t.same([await found(next, 'a'), await found(next, 'stale')], ['x', undefined])
+  rmSync(join(disk.path, 'purges.new'), { recursive: true })
+  await disk.tier.resume()
+  t.same(disk.tier.warnings, [])
 })
 
 t.test('a footer that lies about places, keys and sequences has nothing wrong served', async t => {
@@ -229,23 +250,17 @@ t.test('a footer that lies about places, keys and sequences has nothing wrong se
   const { offset = 0, length = 0 } = records.at(-1) ?? {}
   const entries = records.flatMap(place => {
     const record = decodeRecord(bytes.subarray(place.offset))
-    return record !== undefined && 'entry' in record ? [{ ...record.entry, ...place }] : []
+    return record === undefined ? [] : [{ ...record, ...place }]
   })
   for (const turn of [1, 2, 3]) {
     const list = new SegmentList()
     for (const [at, entry] of entries.entries()) {
       const { offset = 0, length = 0 } = entries[(at + turn) % entries.length] ?? {}
-      list.add({ ...entry, offset, length, sequence: 9, interval: undefined })
+      list.add({ ...entry, offset, length, sequence: 2 ** 32 - 2, interval: undefined })
     }
     // Points behind the end, and claims more than any record has.
     if (turn === 3) list.add({ ...entries[0] as typeof entries[0] & object, offset: 2 ** 31, length: 2 ** 31 - 1 })
-    list.purges.push({
-      sequence: 1,
-      isOfAll: false,
-      digests: entries.slice(2).map(({ digest }) => digest),
-      intervals: []
-    })
-    const copy = testFolder(t)
+    const copy = crashed(t, disk.path)
     writeFileSync(join(copy, basename(path)), Buffer.concat([bytes.subarray(0, offset + length), list.encode()]))
     if (turn === 2) {
       // Has something else behind its intervals, with a right checksum.
@@ -265,20 +280,6 @@ t.test('a footer that lies about places, keys and sequences has nothing wrong se
   }
 })
 
-t.test('a purge behind a damaged record holds, also after a kill that leaves no footer', async t => {
-  const disk = await opened(t, entryOf('a', 'x'), entryOf('damaged', 'y'), entryOf('b', 'z'))
-  await disk.tier.close()
-  const [path = ''] = segmentsIn(disk.path)
-  const bytes = readFileSync(path)
-  const { offset = 0, length = 0 } = recordsIn(bytes)[1] ?? {}
-  bytes.writeUInt8(bytes.readUInt8(offset + length - 1) ^ 1, offset + length - 1)
-  writeFileSync(path, bytes)
-  const next = await openedAt(t, disk.path)
-  await purge(next, 'a')
-  const last = await openedAt(t, crashed(t, next.path))
-  t.same([await found(last, 'a'), await found(last, 'damaged'), await found(last, 'b')], [undefined, undefined, 'z'])
-})
-
 t.test('a footer that claims a longer record than there is has it neither served nor copied', async t => {
   const disk = await opened(t, entryOf('a', 'x'), entryOf('b', 'y'))
   await disk.tier.close()
@@ -286,11 +287,9 @@ t.test('a footer that claims a longer record than there is has it neither served
   const bytes = readFileSync(path)
   const [first, second] = recordsIn(bytes)
   const record = decodeRecord(bytes.subarray(first?.offset))
-  if (first === undefined || second === undefined || record === undefined || !('entry' in record)) {
-    throw new Error('none')
-  }
+  if (first === undefined || second === undefined || record === undefined) throw new Error('none')
   const list = new SegmentList()
-  list.add({ ...record.entry, offset: first.offset, length: first.length + 9 })
+  list.add({ ...record, offset: first.offset, length: first.length + 9 })
   writeFileSync(path, Buffer.concat([bytes.subarray(0, second.offset + second.length), list.encode()]))
   const next = await openedAt(t, disk.path)
   t.same([await found(next, 'a'), next.counts.corrupt], [undefined, 1])
@@ -310,11 +309,11 @@ t.test('nothing is read or written while the folder may be of another chain, and
 
 t.test('clearing hides everything for good, and too many purges become one of everything', async t => {
   const disk = await opened(t, entryOf('a', 'x'))
-  await disk.tier.clear(space)
+  await disk.tier.clear()
   t.equal(await found(disk, 'a'), undefined)
   await put(disk, entryOf('b', 'x'))
   t.equal(await found(await openedAt(t, crashed(t, disk.path)), 'a'), undefined)
-  await Promise.all(Array.from({ length: 1000 }, async () => await purge(disk, 'a')))
+  await Promise.all(Array.from({ length: 1000 }, async (_, at) => await purge(disk, `${at}`)))
   t.equal(await found(disk, 'b'), 'x')
   await purge(disk, 'a')
   t.equal(await found(disk, 'b'), undefined)

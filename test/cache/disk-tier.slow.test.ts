@@ -69,7 +69,7 @@ t.test('a folder is free only once the last state of the chain is in it', async 
   await first.get('/v1')
   await first.stop({ drainMs: 0 })
   t.ok(syncs > 0, 'a stop records the newest head')
-  t.notOk(existsSync(join(path, '1', 'spaces.new')), 'and waits for a slow disk')
+  t.notOk(existsSync(join(path, 'log', 'spaces.new')), 'and waits for a slow disk')
 })
 
 t.test('without an upstream the stored chain is served at its position, checked once one responds', async t => {
@@ -192,11 +192,11 @@ t.test('files that cannot be opened are set aside under a name that says so, a f
   const old = Object.fromEntries(Array.from({ length: 12 }, (_, at) => [`${10_000_000 + at}-unreadable-spaces`, 'x']))
   const [node, path] = [
     await startNode(t),
-    t.testdir({ 'varve-cache': '', 1: { spaces: 'damaged', 'set-aside': old } })
+    t.testdir({ 'varve-cache': '', log: { spaces: 'damaged', 'set-aside': old } })
   ]
   const varve = await startAt(t, node.url, path)
   await store(varve, [modules])
-  t.equal((await readdir(join(path, '1', 'set-aside'))).length, 8)
+  t.equal((await readdir(join(path, 'log', 'set-aside'))).length, 8)
   t.equal(varve.log.filter(({ msg }) => /set aside$/.test(String(msg))).length, 1)
   t.equal(await varve.metric('varve_corrupt_entries_total'), 1)
 })

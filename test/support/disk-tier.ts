@@ -2,7 +2,8 @@ import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { setImmediate as pause } from 'node:timers/promises'
 import { type Test } from 'tap'
-import { type DiskOperation } from '../../src/cache/disk-files.js'
+import { DiskFiles, type DiskOperation } from '../../src/cache/disk-files.js'
+import { DiskKeeper } from '../../src/cache/disk-keeper.js'
 import { decodeHeader, decodeRecord, frameBytes } from '../../src/cache/disk-segment.js'
 import { DiskTier } from '../../src/cache/disk-tier.js'
 import { type StoreSpace } from '../../src/cache/tier.js'
@@ -18,6 +19,7 @@ import { type ConfigChange, type TestVarve, varveAt } from './varve.js'
 /** A disk tier on its own, with a record of its work. */
 export interface TestDiskTier {
   readonly tier: DiskTier
+  readonly keeper: DiskKeeper
   readonly counts: { written: number, corrupt: number, dropped: number, evicted: number, failed: DiskOperation[] }
   /** Space of the folder; undefined hides the tier. */
   space: StoreSpace | undefined
@@ -32,12 +34,29 @@ export async function openDiskTier (
   maxBytes: number,
   isLoaded = true
 ): Promise<TestDiskTier> {
+  const writers = 1
   const counts: TestDiskTier['counts'] = { written: 0, corrupt: 0, dropped: 0, evicted: 0, failed: [] }
   const now = (): number => performance.now()
-  const opened: Omit<TestDiskTier, 'tier'> = { counts, space, clockMs: 0 }
+  const opened: Omit<TestDiskTier, 'tier' | 'keeper'> = { counts, space, clockMs: 0 }
+  const onError = (operation: DiskOperation): void => {
+    counts.failed.push(operation)
+  }
+  const keeper = new DiskKeeper({
+    path,
+    maxBytes,
+    writers,
+    files: new DiskFiles({ path, onError }),
+    foundCorrupt: () => {
+      counts.corrupt++
+    },
+    onError
+  })
+  await keeper.open()
   const tier = new DiskTier({
     path,
     maxBytes,
+    writers,
+    keeperFor: member => keeper.for(member),
     maxEntryBytes: 8 * 1024 * 1024,
     metrics: {
       wrote: () => {
@@ -52,9 +71,7 @@ export async function openDiskTier (
       dropped: () => {
         counts.dropped++
       },
-      diskFailed: operation => {
-        counts.failed.push(operation)
-      }
+      diskFailed: onError
     },
     inFlight: new InFlightBytes(Infinity, now),
     now,
@@ -63,9 +80,10 @@ export async function openDiskTier (
   })
   t.teardown(async () => {
     await tier.close()
+    await keeper.close()
   })
   if (isLoaded) await tier.load()
-  return Object.assign(opened, { tier })
+  return Object.assign(opened, { tier, keeper })
 }
 
 /** Lists the segments of a folder, oldest first. */
@@ -103,11 +121,17 @@ export async function startNode (t: Test, seed = 1, port?: number): Promise<Sand
 }
 
 /** Starts varve with its disk tier in a folder. */
-export async function startAt (t: Test, url: string, path: string, change: ConfigChange = {}): Promise<TestVarve> {
+export async function startAt (
+  t: Test,
+  url: string,
+  path: string,
+  change: ConfigChange = {},
+  maxGb = 0.1
+): Promise<TestVarve> {
   return await varveAt(t, url, {
     admin: { listen: '127.0.0.1:0', token },
     ...change,
-    cache: { ...change.cache, disk: { path, maxGb: 0.1 } }
+    cache: { ...change.cache, disk: { path, maxGb } }
   })
 }
 

@@ -1,0 +1,383 @@
+import { randomInt } from 'node:crypto'
+import { constants } from 'node:fs'
+import { open, lstat, readFile, rename } from 'node:fs/promises'
+import { join } from 'node:path'
+import { withTimeout } from '../with-timeout.js'
+import { type DiskFiles, type DiskOperation, isAbsent, makeFolder, writeFlags } from './disk-files.js'
+import { decodePurge, DiskPurges, encodePurge, type PurgedEntries } from './disk-purges.js'
+import { decodeHeader, headerBytes, isOfOtherForm } from './disk-segment.js'
+import { type StoreSpace } from './tier.js'
+
+/** File of the log. */
+export interface Segment {
+  readonly number: number
+  readonly space: StoreSpace
+  bytes: number
+  /** Lowest sequence of an entry; a purge is obsolete once no segment has a lower one than its own. */
+  readonly minSequence: number
+}
+
+/** Entries of a segment that were hit, and so are copied forward before it is evicted. */
+export interface Hits {
+  readonly number: number
+  readonly places: ReadonlyArray<{ readonly offset: number, readonly length: number }>
+}
+
+/** Entries that a process has appended, for the others. */
+export interface StoredRows extends Omit<Segment, 'minSequence'> {
+  /** True for copies of older entries. */
+  readonly isCopied: boolean
+  /** Encoded list. */
+  readonly rows: Uint8Array
+}
+
+/** Segment to begin, with room for some bytes. */
+export interface BeginSegment {
+  readonly space: StoreSpace
+  readonly bytes: number
+  /** True if the index has too many entries, so that the oldest segment leaves in any case. */
+  readonly mustEvict: boolean
+}
+
+/** Segment for its writer, and those that leave once what was hit in them is copied. */
+export interface BegunSegment {
+  readonly number: number
+  /** True for a segment that an earlier process has left with much room. */
+  readonly isContinued: boolean
+  readonly evicted: readonly Hits[]
+}
+
+/** Methods of the one keeper of a log, as a process that reads and writes it calls them. */
+export interface LogKeeper {
+  /** True if other processes read and write the log too. */
+  readonly isShared: boolean
+  /** Takes part from now on; returns the purges as encoded, and the numbers of the segments, oldest first. */
+  joinLog(): Promise<{ readonly purges: Uint8Array, readonly segments: readonly number[] }>
+  beginSegment(what: BeginSegment): Promise<BegunSegment>
+  /** Removes evicted segments after their copies, and forgets purges that no entry needs. */
+  endEviction(segments: readonly number[], minSequence: number): Promise<void>
+  /** Reports what was appended; nothing waits for it. */
+  announce(stored: StoredRows): void
+  /**
+   * Gives an encoded purge its number and has every process apply it; resolves once each has, and a restart would.
+   * True if one had any of it.
+   */
+  purgeLog(purge: Uint8Array): Promise<boolean>
+}
+
+/** Methods of a process that reads and writes a log, as its keeper calls them in order. */
+export interface LogMember {
+  /** Applies an encoded purge; returns true if this process had any of it. */
+  applyPurge(purge: Uint8Array): boolean | Promise<boolean>
+  /** Indexes what another process has appended. */
+  learn(stored: StoredRows): void | Promise<void>
+  /** Takes a segment out of the index; returns the offset and length of each entry that was hit. */
+  evict(segment: number, obsoletePurge: number, isOwn: boolean): Promise<Uint32Array>
+  /** Begins again, after the folder was removed. */
+  resetLog(): void | Promise<void>
+}
+
+/** Settings of a keeper. */
+export interface DiskKeeperOptions {
+  /** Folder of the log. */
+  readonly path: string
+  readonly files: DiskFiles
+  readonly maxBytes: number
+  /** Processes that append at once. */
+  readonly writers: number
+  readonly foundCorrupt: () => void
+  readonly onError: (operation: DiskOperation) => void
+}
+
+interface KeptSegment {
+  readonly number: number
+  readonly space: string
+  bytes: number
+  writer: LogMember | undefined
+}
+
+const mostSegmentBytes = 64 * 1024 ** 2
+const segmentsPerWriter = 16
+const blockBytes = 4096
+const fileName = 'purges'
+const readFlags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
+// A start skips so many numbers, because those that the disk rejected may be in entries.
+const maxUnsaved = 1000
+// A stopped process holds no other up.
+const maxEvictMs = 500
+const maxCopyMs = 1000
+
+/** Returns the bytes of a segment: small enough that one is a small part of the room of each writer. */
+export function segmentBytesOf (maxBytes: number, writers: number): number {
+  return Math.min(mostSegmentBytes, Math.floor(maxBytes / (segmentsPerWriter * writers)))
+}
+
+/** Keeper of a log: it alone numbers segments and purges, evicts the oldest segment, and stores the purges. */
+export class DiskKeeper {
+  readonly #options: DiskKeeperOptions
+  readonly #segmentBytes: number
+  // Each change of space begins a segment, however short.
+  readonly #mostSegments: number
+  // Oldest first.
+  readonly #segments = new Map<number, KeptSegment>()
+  readonly #members = new Set<LogMember>()
+  // Processes that have not responded to an eviction yet, so that no later one waits for them.
+  readonly #silent = new Set<LogMember>()
+  // Evicted segments, by the process that copies what was hit in them.
+  readonly #leaving = new Map<number, LogMember>()
+  #purges = new DiskPurges(0)
+  #lastNumber = 0
+  #obsolete = 0
+  // Highest number of a purge in the file.
+  #saved = 0
+  #hasFile = false
+  #saving: Promise<void> = Promise.resolve()
+  #lastTurn: Promise<unknown> = Promise.resolve()
+  #onCopied = (): void => {}
+
+  constructor (options: DiskKeeperOptions) {
+    const { maxBytes, writers } = options
+    this.#options = options
+    this.#segmentBytes = segmentBytesOf(maxBytes, writers)
+    this.#mostSegments = segmentsPerWriter * Math.ceil(maxBytes / this.#segmentBytes)
+  }
+
+  /** Reads what the folder has. */
+  async open (): Promise<void> {
+    const { files, foundCorrupt, onError } = this.#options
+    const purges = DiskPurges.decode(await readFile(this.#path, { flag: readFlags }).catch(() => Buffer.alloc(0)))
+    const numbers = await files.list().catch(() => {
+      onError('scan')
+      return []
+    })
+    this.#lastNumber = numbers.at(-1) ?? 0
+    // Without the purges no entry may be served; a new log has another name, so that no old segment ever comes back.
+    if (purges === undefined && numbers.length > 0) foundCorrupt()
+    for (const number of numbers) {
+      const segment = purges && await this.#openSegment(number, purges.log)
+      if (segment === undefined) await files.remove(number)
+      else this.#segments.set(number, segment)
+    }
+    this.#purges = purges ?? new DiskPurges(randomInt(2 ** 32))
+    this.#saved = this.#purges.sequence
+    if (purges !== undefined) this.#purges.skip(maxUnsaved)
+    await this.#save().catch(() => {})
+  }
+
+  /** Returns the methods of the keeper for one process. */
+  for (member: LogMember): LogKeeper {
+    return {
+      isShared: this.#options.writers > 1,
+      joinLog: async () => {
+        this.#members.add(member)
+        return { purges: this.#purges.encode(), segments: [...this.#segments.keys()] }
+      },
+      beginSegment: async what => await this.#inTurn(async () => await this.#begin(member, what)),
+      endEviction: async (segments, minSequence) => {
+        this.#obsolete = Math.max(this.#obsolete, Math.min(minSequence, this.#purges.sequence))
+        this.#purges.forgetUpTo(this.#obsolete)
+        await this.#remove(segments)
+      },
+      announce: stored => {
+        if (!this.#segments.has(stored.number)) return
+        for (const other of this.#members) {
+          if (other === member) continue
+          run(async () => {
+            await other.learn(stored)
+          })
+        }
+      },
+      purgeLog: async purge => await this.#purge(decodePurge(purge))
+    }
+  }
+
+  /** Gives the segment of a process that is gone to others. */
+  async leave (member: LogMember): Promise<void> {
+    this.#members.delete(member)
+    this.#silent.delete(member)
+    await this.#remove([...this.#leaving].flatMap(([number, by]) => by === member ? [number] : []))
+    await this.#inTurn(async () => {
+      await this.#release(member)
+    })
+  }
+
+  /** Makes again what was removed; true if the log begins again. */
+  async restore (): Promise<boolean> {
+    await makeFolder(this.#options.path)
+    const isGone = await lstat(this.#path).then(() => false, isAbsent)
+    if (!isGone) return false
+    const isReset = this.#hasFile
+    if (isReset) {
+      this.#segments.clear()
+      this.#leaving.clear()
+      for (const member of this.#members) {
+        run(async () => {
+          await member.resetLog()
+        })
+      }
+    }
+    this.#hasFile = false
+    await this.#save()
+    return isReset
+  }
+
+  /** Resolves when nothing is being written. */
+  async close (): Promise<void> {
+    await this.#lastTurn
+    await this.#saving
+    this.#options.files.close()
+  }
+
+  get #path (): string {
+    return join(this.#options.path, fileName)
+  }
+
+  /** Opens a segment of an earlier process; undefined for what is none, or has another form. */
+  async #openSegment (number: number, log: number): Promise<KeptSegment | undefined> {
+    const { files, foundCorrupt, onError } = this.#options
+    try {
+      const [beginning, bytes] = await Promise.all([files.read(number, 0, headerBytes), files.sizeOf(number)])
+      const header = decodeHeader(beginning)
+      if (header?.log === log) return { number, space: header.space.name, bytes, writer: undefined }
+      // A process that was killed, or found the disk full, may leave an empty file.
+      if (header === undefined && beginning.length > 0 && !isOfOtherForm(beginning)) foundCorrupt()
+    } catch {
+      onError('scan')
+    }
+    return undefined
+  }
+
+  async #inTurn<T> (change: () => Promise<T>): Promise<T> {
+    const changed = this.#lastTurn.then(change)
+    this.#lastTurn = changed.catch(() => {})
+    return await changed
+  }
+
+  async #begin (member: LogMember, { space, bytes, mustEvict }: BeginSegment): Promise<BegunSegment> {
+    const { maxBytes, writers } = this.#options
+    // A message may arrive after the exit of its process.
+    if (!this.#members.has(member)) throw new Error('this process has left the log')
+    await this.#release(member)
+    // A restart goes on where it was, or many would evict a full log without writing anything.
+    const continued = [...this.#segments.values()].slice(-writers).find(segment =>
+      segment.writer === undefined && segment.space === space.name &&
+      segment.bytes + bytes <= this.#segmentBytes * 3 / 4
+    )
+    const needed = Math.max(this.#segmentBytes, bytes)
+    // Leaves room for what is copied forward.
+    const isOver = (): boolean =>
+      this.#bytesBeside(continued) + needed > maxBytes - this.#segmentBytes || this.#segments.size > this.#mostSegments
+    const evicted: Hits[] = []
+    for (const segment of [...this.#segments.values()]) {
+      if (!isOver() && !(mustEvict && evicted.length === 0)) break
+      if (segment.writer !== undefined || segment === continued) continue
+      const hits = await this.#evict(segment.number, member)
+      // Law 7: chains never mix.
+      evicted.push(segment.space === space.name ? hits : { ...hits, places: [] })
+    }
+    const number = continued?.number ?? ++this.#lastNumber
+    this.#segments.set(number, { number, space: space.name, bytes: continued?.bytes ?? 0, writer: member })
+    if (evicted.length > 0) this.#waitForCopies()
+    return { number, isContinued: continued !== undefined, evicted }
+  }
+
+  #bytesBeside (continued: KeptSegment | undefined): number {
+    return [...this.#segments.values()].reduce((sum, segment) => {
+      const { bytes, writer } = segment
+      if (segment === continued) return sum
+      return sum + Math.max(writer === undefined ? 0 : this.#segmentBytes, Math.ceil(bytes / blockBytes) * blockBytes)
+    }, 0)
+  }
+
+  /** Evicts a segment, but for its file; returns what any process has hit in it. */
+  async #evict (number: number, by: LogMember): Promise<Hits> {
+    this.#segments.delete(number)
+    this.#leaving.set(number, by)
+    const hits = await Promise.all([...this.#members].map(async member => await this.#hitsOf(member, number, by)))
+    const lengths = new Map<number, number>()
+    for (const list of hits) for (let at = 0; at < list.length; at += 2) lengths.set(list[at] ?? 0, list[at + 1] ?? 0)
+    const places = [...lengths].map(([offset, length]) => ({ offset, length })).sort((a, b) => a.offset - b.offset)
+    return { number, places }
+  }
+
+  async #hitsOf (member: LogMember, number: number, by: LogMember): Promise<Uint32Array> {
+    const none = new Uint32Array()
+    const hits = member.evict(number, this.#obsolete, member === by).catch(() => none).finally(() => {
+      this.#silent.delete(member)
+    })
+    if (member === by) return await hits
+    if (this.#silent.has(member)) return none
+    const inTime = await withTimeout(maxEvictMs, hits)
+    if (inTime === undefined) this.#silent.add(member)
+    return inTime ?? none
+  }
+
+  // The next segment begins when the evicted ones have given their room.
+  #waitForCopies (): void {
+    const copied = new Promise<void>(resolve => {
+      this.#onCopied = resolve
+    })
+    this.#lastTurn = this.#lastTurn.then(async () => await withTimeout(maxCopyMs, copied))
+  }
+
+  async #remove (segments: readonly number[]): Promise<void> {
+    for (const number of segments) {
+      this.#leaving.delete(number)
+      this.#segments.delete(number)
+      await this.#options.files.remove(number)
+    }
+    if (segments.length > 0) this.#onCopied()
+  }
+
+  async #release (member: LogMember): Promise<void> {
+    for (const segment of this.#segments.values()) {
+      if (segment.writer !== member) continue
+      segment.writer = undefined
+      segment.bytes = await this.#options.files.sizeOf(segment.number).catch(() => 0)
+      // Its writer, or the next start, removes an empty file.
+      if (segment.bytes === 0) this.#segments.delete(segment.number)
+    }
+  }
+
+  async #purge (entries: PurgedEntries): Promise<boolean> {
+    if (this.#purges.sequence >= this.#saved + maxUnsaved) await this.#save()
+    const sequence = this.#purges.sequence + 1
+    const purge = this.#purges.isFull ? { isOfAll: true, digests: [], intervals: [] } : entries
+    this.#purges.add({ ...purge, sequence })
+    const encoded = encodePurge({ ...purge, sequence })
+    const applied = [...this.#members].map(async member => await member.applyPurge(encoded))
+    const [had] = await Promise.all([Promise.all(applied), this.#save()])
+    return had.includes(true)
+  }
+
+  /** Writes the purges so that a power cut cannot take them back; calls at once share a write. */
+  async #save (): Promise<void> {
+    const { sequence } = this.#purges
+    const saved = this.#saving.then(async () => {
+      if (sequence > this.#saved || !this.#hasFile) await this.#write()
+    })
+    this.#saving = saved.catch(() => {})
+    await saved
+  }
+
+  async #write (): Promise<void> {
+    const { sequence } = this.#purges
+    const temporary = `${this.#path}.new`
+    const file = await open(temporary, writeFlags | constants.O_TRUNC, 0o600)
+    try {
+      await file.writeFile(this.#purges.encode())
+      await file.sync()
+    } finally {
+      await file.close()
+    }
+    await rename(temporary, this.#path)
+    await this.#options.files.syncFolder()
+    this.#saved = sequence
+    this.#hasFile = true
+  }
+}
+
+/** Calls a process that nothing waits for. */
+function run (call: () => Promise<void>): void {
+  call().catch(() => {})
+}
