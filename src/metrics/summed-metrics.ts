@@ -60,14 +60,17 @@ function withoutRepeats (families: readonly MetricFamilies[]): MetricFamilies[] 
   const largest = new Map<string, number>()
   for (const { name, values } of families.flat().filter(isGauge)) {
     for (const { value, labels } of values) {
-      if (isOfDisk(labels)) largest.set(name, Math.max(value, largest.get(name) ?? 0))
+      const key = keyOf(name, labels)
+      if (isOfDisk(labels)) largest.set(key, Math.max(value, largest.get(key) ?? 0))
     }
   }
   // Deletes what was counted.
-  const isRepeat = (name: string, value: number): boolean => largest.get(name) !== value || !largest.delete(name)
+  const isRepeat = (key: string, value: number): boolean => largest.get(key) !== value || !largest.delete(key)
   return families.map(metrics =>
     metrics.map(metric => {
-      const values = metric.values.filter(({ value, labels }) => !isOfDisk(labels) || !isRepeat(metric.name, value))
+      const values = metric.values.filter(({ value, labels }) =>
+        !isOfDisk(labels) || !isRepeat(keyOf(metric.name, labels), value)
+      )
       return isGauge(metric) ? { ...metric, values } : metric
     })
   )
@@ -75,7 +78,6 @@ function withoutRepeats (families: readonly MetricFamilies[]): MetricFamilies[] 
 
 // Drops NaN where another process has a value, or the aggregate would be NaN.
 function withoutUnknownGauges (families: readonly MetricFamilies[]): MetricFamilies[] {
-  const keyOf = (name: string, labels: object): string => `${name} ${JSON.stringify(labels)}`
   const known = new Set(
     families.flat().filter(isGauge).flatMap(({ name, values }) =>
       values.filter(({ value }) => Number.isFinite(value)).map(({ labels }) => keyOf(name, labels))
@@ -89,6 +91,10 @@ function withoutUnknownGauges (families: readonly MetricFamilies[]): MetricFamil
       return isGauge(metric) ? { ...metric, values } : metric
     })
   )
+}
+
+function keyOf (name: string, labels: object): string {
+  return `${name} ${JSON.stringify(labels)}`
 }
 
 function isGauge ({ type }: MetricFamily): boolean {

@@ -108,13 +108,13 @@ t.test('memory adds up, the position is the highest, and Redis is down if it is 
   })
 })
 
-t.test('the sizes of the disk tiers of workers are summed, and the disk is down if it is for one', async t => {
+t.test('all workers share one disk tier, so its sizes count once, and it is down if it is for one', async t => {
   const sizes = { entries: 7, bytes: 100, maxBytes: 1000 }
   const sharing = (pid: number, state: 'up' | 'down'): WorkerStatus => {
     const status = worker(pid, 9)
     return { ...status, tiers: { ...status.tiers, disk: { ...sizes, state } } }
   }
   const diskOf = (...statuses: WorkerStatus[]): unknown => mergeStatuses(statuses, 2, false, recent).tiers?.disk
-  t.same(diskOf(sharing(1, 'up'), sharing(2, 'up')), { entries: 14, bytes: 200, maxBytes: 2000, state: 'up' })
-  t.same(diskOf(sharing(1, 'up'), sharing(2, 'down')), { entries: 14, bytes: 200, maxBytes: 2000, state: 'down' })
+  t.same(diskOf(sharing(1, 'up'), sharing(2, 'up')), { entries: 7, bytes: 100, maxBytes: 1000, state: 'up' })
+  t.same(diskOf(sharing(1, 'up'), sharing(2, 'down')), { entries: 7, bytes: 100, maxBytes: 1000, state: 'down' })
 })
