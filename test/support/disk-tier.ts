@@ -32,16 +32,16 @@ export async function openDiskTier (
   t: Test,
   path: string,
   maxBytes: number,
-  isLoaded = true
+  isLoaded = true,
+  { writers, keeper: sharedKeeper }: { readonly writers: number, readonly keeper?: DiskKeeper } = { writers: 1 }
 ): Promise<TestDiskTier> {
-  const writers = 1
   const counts: TestDiskTier['counts'] = { written: 0, corrupt: 0, dropped: 0, evicted: 0, failed: [] }
   const now = (): number => performance.now()
   const opened: Omit<TestDiskTier, 'tier' | 'keeper'> = { counts, space, clockMs: 0 }
   const onError = (operation: DiskOperation): void => {
     counts.failed.push(operation)
   }
-  const keeper = new DiskKeeper({
+  const keeper = sharedKeeper ?? new DiskKeeper({
     path,
     maxBytes,
     writers,
@@ -51,7 +51,7 @@ export async function openDiskTier (
     },
     onError
   })
-  await keeper.open()
+  if (sharedKeeper === undefined) await keeper.open()
   const tier = new DiskTier({
     path,
     maxBytes,

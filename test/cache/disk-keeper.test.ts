@@ -1,0 +1,146 @@
+import { randomBytes } from 'node:crypto'
+import { rmSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { type LogMember } from '../../src/cache/disk-keeper.js'
+import { blockAt, blockOf, crashed, entryOf, found, type Opened, openedAt, purge, put } from '../support/disk-log.js'
+import { openDiskTier, segmentsIn } from '../support/disk-tier.js'
+import { space } from '../support/redis-tier.js'
+import { testFolder } from '../support/test-folder.js'
+import { until } from '../support/until.js'
+
+const room = 2_000_000
+
+/** Opens two tiers on one log, as two workers would. */
+async function two (t: Test, path = testFolder(t)): Promise<[Opened, Opened]> {
+  const one = await openDiskTier(t, path, room, true, { writers: 2 })
+  const other = await openDiskTier(t, path, room, true, { writers: 2, keeper: one.keeper })
+  return [Object.assign(one, { path }), Object.assign(other, { path })]
+}
+
+const learned = async (disk: Opened, key: string): Promise<void> => {
+  await until(async () => await found(disk, key) !== undefined, `${key} is known`)
+}
+
+t.test('what one process appends every other finds, and a later one, without the first one', async t => {
+  const [one, other] = await two(t)
+  await put(one, entryOf('a', 'x'), blockOf(1, 10n, 19n))
+  await put(other, entryOf('b', 'y'))
+  await learned(other, 'a')
+  await learned(one, 'b')
+  t.equal(await blockAt(other, 15n), '1')
+  t.equal(segmentsIn(one.path).length, 2, 'each has a segment of its own')
+  const next = await openedAt(t, crashed(t, one.path), room)
+  t.same([await found(next, 'a'), await found(next, 'b'), await blockAt(next, 15n)], ['x', 'y', '1'])
+})
+
+t.test('a purge of one covers what another wrote, writes and fetched before, and nothing later', async t => {
+  const [one, other] = await two(t)
+  await put(one, entryOf('a', 'x'), blockOf(1, 10n, 19n))
+  await learned(other, 'a')
+  const fetchedAtMs = performance.now()
+  t.equal(await purge(other, 'a'), true)
+  t.same([await found(one, 'a'), await found(other, 'a')], [undefined, undefined])
+  // Its fetch began before the purge and ends after it.
+  one.tier.put(space, { stored: entryOf('a', 'stale'), ttlMs: undefined, fetchedAtMs })
+  await one.tier.waitUntilIdle()
+  t.same([await found(one, 'a'), await found(other, 'a')], [undefined, undefined])
+  await put(one, entryOf('a', 'new'))
+  await learned(other, 'a')
+  const next = await openedAt(t, crashed(t, one.path), room)
+  t.same([await found(next, 'a'), await blockAt(next, 12n)], ['new', '1'])
+  await Promise.all([one, other].map(async ({ tier }) => {
+    await tier.clear()
+  }))
+  t.same([await found(one, 'a'), await blockAt(other, 15n)], [undefined, undefined])
+})
+
+t.test('what any process has hit stays, the files stay within the room, and all agree', async t => {
+  const [one, other] = await two(t)
+  await put(one, entryOf('hot', 'x'), entryOf('cold', 'x'), blockOf(1, 10n, 19n))
+  await learned(other, 'hot')
+  for (let at = 0; at < 40; at++) {
+    for (const disk of [one, other]) {
+      await put(disk, ...Array.from({ length: 5 }, (_, nth) => entryOf(`${at}-${nth}`, randomBytes(9000))))
+    }
+    await until(async () => await found(other, 'hot') === 'x' && await blockAt(other, 15n) === '1', 'copies arrive')
+    const bytes = segmentsIn(one.path).reduce((sum, path) => {
+      return sum + (statSync(path, { throwIfNoEntry: false })?.size ?? 0)
+    }, 0)
+    if (bytes > room) t.fail(`${bytes} bytes`)
+  }
+  t.same([await found(one, 'hot'), await found(one, 'cold'), await found(other, 'cold')], ['x', undefined, undefined])
+  t.same([one.counts.corrupt, other.counts.corrupt], [0, 0])
+})
+
+t.test('many restarts of a full log lose little', async t => {
+  const path = testFolder(t)
+  const first = await openedAt(t, path, room)
+  for (let at = 0; at < 30; at++) {
+    await put(first, ...Array.from({ length: 10 }, (_, nth) => entryOf(`${at}-${nth}`, randomBytes(9000))))
+  }
+  await first.tier.close()
+  const { entries: before = 0 } = first.tier.status
+  for (let times = 0; times < 20; times++) {
+    const disk = await openedAt(t, path, room, entryOf(`restart ${times}`, 'x'))
+    await disk.tier.close()
+    await disk.keeper.close()
+  }
+  const last = await openedAt(t, path, room)
+  t.ok((last.tier.status.entries ?? 0) > 0.9 * before, `${last.tier.status.entries} of ${before}`)
+  for (let times = 0; times < 20; times++) t.equal(await found(last, `restart ${times}`), 'x')
+})
+
+t.test('a process that does not respond holds an eviction up once, and one that is gone not at all', async t => {
+  const [one] = await two(t)
+  let evictions = 0
+  const silent: LogMember = {
+    applyPurge: () => false,
+    learn: () => {
+      throw new Error('gone')
+    },
+    evict: async () => {
+      evictions++
+      return await new Promise<Uint32Array>(() => {})
+    },
+    resetLog: async () => {}
+  }
+  const keeper = one.keeper.for(silent)
+  await keeper.joinLog()
+  const { number } = await keeper.beginSegment({ space, bytes: 1, mustEvict: false })
+  const began = performance.now()
+  for (let at = 0; at < 40; at++) {
+    await put(one, ...Array.from({ length: 7 }, (_, nth) => entryOf(`${at}-${nth}`, randomBytes(9000))))
+  }
+  t.ok(evictions > 10, `${evictions} evictions`)
+  t.ok(performance.now() - began < evictions * 400, 'it is awaited once')
+  await one.keeper.leave(silent)
+  await t.rejects(keeper.beginSegment({ space, bytes: 1, mustEvict: false }), /has left the log/)
+  t.notOk(segmentsIn(one.path).some(path => path.endsWith(`0${number}.segment`)))
+})
+
+t.test('a segment that was damaged before it is continued costs one write, not all', async t => {
+  const disk = await openedAt(t, testFolder(t), room, entryOf('a', 'x'))
+  await disk.tier.close()
+  const next = await openedAt(t, disk.path, room)
+  writeFileSync(segmentsIn(disk.path)[0] ?? '', 'no segment')
+  await put(next, entryOf('a', 'x'))
+  await until(async () => {
+    await put(next, entryOf('b', 'x'))
+    return await found(next, 'b') === 'x'
+  }, 'it is written to another segment')
+})
+
+t.test('a folder that is removed begins again in every process, and an old purge still holds', async t => {
+  const [one, other] = await two(t)
+  await put(one, entryOf('a', 'x'))
+  await learned(other, 'a')
+  await purge(one, 'b')
+  rmSync(one.path, { recursive: true })
+  t.equal(await one.keeper.restore(), true)
+  t.equal(await one.keeper.restore(), false)
+  t.same([await found(one, 'a'), await found(other, 'a')], [undefined, undefined])
+  await put(other, entryOf('c', 'x'))
+  await learned(one, 'c')
+  t.ok(statSync(join(one.path, 'purges')).size > 30)
+})
