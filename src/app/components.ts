@@ -127,35 +127,6 @@ export function buildComponents (
     redis?.carrier ?? host.carrier,
     () => ({ configuration: host.configuration, release, space: tracker.space?.name })
   )
-  const following: Following = new Following(config, {
-    tracker,
-    upstreamPool,
-    headPollers,
-    memory,
-    metrics,
-    log,
-    now,
-    channel: {
-      demand: demand => {
-        peers.publish({ kind: 'demand', demand })
-        host.lease('tail', Infinity).then(isGranted => {
-          if (!isGranted) return
-          following.lead()
-          following.onDemand(demand)
-        }, () => {})
-      },
-      publish: event => {
-        peers.publish({ kind: 'tail', event })
-      }
-    }
-  })
-  const versionWaits = new VersionWaits(
-    tracker,
-    new WaiterPolls(() => {
-      headPollers.pollForWaiters()
-      following.follower?.catchUp()
-    }, now)
-  )
   const probes = new SharedProbes({
     lease: async (...lease) => await host.lease(...lease),
     release: async name => await host.release(name),
@@ -214,6 +185,36 @@ export function buildComponents (
     log,
     now
   })
+  const following: Following = new Following(config, {
+    tracker,
+    upstreamPool,
+    headPollers,
+    memory,
+    metrics,
+    log,
+    now,
+    channel: {
+      demand: demand => {
+        peers.publish({ kind: 'demand', demand })
+        host.lease('tail', Infinity).then(isGranted => {
+          if (!isGranted) return
+          following.lead()
+          following.onDemand(demand)
+        }, () => {})
+      },
+      publish: event => {
+        peers.publish({ kind: 'tail', event })
+      }
+    },
+    hostTailOf: parts => redisBackend?.tailOf(parts)
+  })
+  const versionWaits = new VersionWaits(
+    tracker,
+    new WaiterPolls(() => {
+      headPollers.pollForWaiters()
+      following.follower?.catchUp()
+    }, now)
+  )
   const peerSync = new PeerSync({
     spaces,
     places,

@@ -1,4 +1,6 @@
 import { type Logger } from 'pino'
+import { readAccumulatorRoot } from '../api/body-summaries.js'
+import { transactionByVersionTarget } from '../api/request-targets.js'
 import { type UpstreamResponse } from '../api/upstream-response.js'
 import { type MemoryTier } from '../cache/memory-tier.js'
 import { type Tracker } from '../chain/tracker.js'
@@ -8,8 +10,11 @@ import { TailLoop, type TailSubscriber } from '../follow/tail-loop.js'
 import { TailReader } from '../follow/tail-reader.js'
 import { type FollowStatus } from '../http/status-conditions.js'
 import { type FollowMetrics, type Metrics } from '../metrics/metrics.js'
+import { type ProvenRoot, type RedisTail, type RedisTailOptions } from '../peers/redis-tail.js'
 import { type HeadPollers } from '../upstreams/head-pollers.js'
 import { type UpstreamPool } from '../upstreams/upstream-pool.js'
+import { type UpstreamRequest, probeRequest } from '../upstreams/upstream-request.js'
+import { versionOfProgram } from './version.js'
 
 /** Connects to the other processes of this varve, one of which reads the tail for all. */
 export interface FollowChannel {
@@ -18,6 +23,12 @@ export interface FollowChannel {
   /** Publishes what this process read, or that following stopped. */
   publish(event: FollowEvent): void
 }
+
+/** Facts of this process that the tail which hosts share needs. */
+export type HostTailParts = Pick<
+  RedisTailOptions,
+  'form' | 'requiresVerified' | 'space' | 'mayBeOurs' | 'readRoot' | 'onDifferent'
+>
 
 /** Parts that following needs. */
 export interface FollowingOptions {
@@ -28,6 +39,8 @@ export interface FollowingOptions {
   readonly log: Logger
   readonly now: () => number
   readonly channel: FollowChannel | undefined
+  /** Builds the tail that hosts share; undefined without Redis. */
+  readonly hostTailOf: (parts: HostTailParts) => RedisTail | undefined
   readonly memory: Pick<MemoryTier, 'invalidateFollowed'>
 }
 
@@ -37,6 +50,7 @@ export class Following {
   #settings: Config['follow'] | undefined
   #follower: Follower | undefined
   #loop: TailLoop | undefined
+  #hostTail: RedisTail | undefined
   #isUnverifiable = false
 
   constructor (config: Config, options: FollowingOptions) {
@@ -73,6 +87,11 @@ export class Following {
     if (isUrgent) this.#loop?.wake()
   }
 
+  /** Takes what another host has read, as it announces. */
+  onDigests (source: string): void {
+    if (this.#hostTail?.isOfOthers(source) === true) this.#loop?.wake()
+  }
+
   /** Takes what the process that reads the tail has published. */
   onEvent (event: FollowEvent): void {
     const follower = this.#follower
@@ -101,7 +120,11 @@ export class Following {
   /** Problems for `/readyz` and the status page, as readable sentences. */
   get warnings (): string[] {
     const follower = this.#follower
-    const warnings = this.#isUnverifiable ? ['following: pages of transactions cannot be checked in BCS'] : []
+    const scriptError = this.#hostTail?.scriptError
+    const warnings = [
+      ...(this.#isUnverifiable ? ['following: pages of transactions cannot be checked in BCS'] : []),
+      ...(scriptError === undefined ? [] : [`Redis has no digests, so each host follows for itself: ${scriptError}`])
+    ]
     switch (follower?.state) {
       case 'interrupted':
       case 'unsupported':
@@ -146,6 +169,7 @@ export class Following {
   close (): void {
     this.#loop?.close()
     this.#loop = undefined
+    this.#hostTail = undefined
     this.#follower?.clear()
     this.#options.tracker.follow(undefined)
   }
@@ -168,6 +192,7 @@ export class Following {
         // Nothing is served any more from what a check has found wrong, also after a reload.
         memory.invalidateFollowed()
         channel?.publish({ kind: 'state', state, reason })
+        this.#hostTail?.stop(reason ?? 'a check failed')
       }
     })
     if (channel === undefined) {
@@ -183,15 +208,11 @@ export class Following {
     return follower
   }
 
-  #tailOf (follower: Follower, { maxAgeMs, verify }: Config['follow'], counters: FollowMetrics): TailLoop {
-    const { upstreamPool, headPollers, tracker, now, log } = this.#options
+  #tailOf (follower: Follower, settings: Config['follow'], counters: FollowMetrics): TailLoop {
+    const { headPollers, upstreamPool, tracker, now, log } = this.#options
+    const { maxAgeMs, verify } = settings
     const reader = new TailReader({
-      fetch: async (request, version): Promise<UpstreamResponse | undefined> =>
-        await upstreamPool.fetchAside(request, {
-          version,
-          minVersion: tracker.position?.head.version,
-          events: undefined
-        }),
+      fetch: async (request, version) => await this.#fetch(request, version, tracker.position?.head.version),
       isOurChain: ({ position, family, encryptionKey }) =>
         tracker.learn(position, family, encryptionKey) !== 'other_chain',
       shouldVerify: () => Math.random() < verify,
@@ -205,8 +226,10 @@ export class Following {
         counters.readBytes(bytes)
       }
     })
+    this.#hostTail = this.#hostTailOf(settings)
     return new TailLoop({
       reader,
+      shared: this.#hostTail,
       follower: this.#publisherOf(follower),
       now,
       maxAgeMs,
@@ -221,6 +244,43 @@ export class Following {
         if (!tracker.reset(stamped)) only?.guard.quarantine()
       }
     })
+  }
+
+  async #fetch (
+    request: UpstreamRequest,
+    version: bigint | undefined,
+    minVersion: bigint | undefined
+  ): Promise<UpstreamResponse | undefined> {
+    return await this.#options.upstreamPool.fetchAside(request, { version, minVersion, events: undefined })
+  }
+
+  /** Builds the tail that hosts share; at an age of 0 each process reads for itself. */
+  #hostTailOf ({ maxAgeMs, verify }: Config['follow']): RedisTail | undefined {
+    const { hostTailOf, tracker, headPollers, log } = this.#options
+    if (maxAgeMs === 0) return undefined
+    return hostTailOf({
+      form: `${versionOfProgram()}:${maxAgeMs}`,
+      requiresVerified: verify === 1,
+      space: () => tracker.space?.name,
+      mayBeOurs: ({ position }) => tracker.mayBeOurs(position) && !tracker.isJump(position),
+      readRoot: async version => await this.#readRoot(version),
+      onDifferent: reason => {
+        log.warn({ reason }, 'another host reads a tail that is not proven: this one reads for itself')
+        this.#loop?.reset('mismatch')
+        headPollers.reverifyAll().catch(() => {})
+      }
+    })
+  }
+
+  async #readRoot (version: bigint): Promise<ProvenRoot | undefined> {
+    const probe = probeRequest(transactionByVersionTarget(version))
+    // A cache between varve and the node would prove nothing.
+    const request = { ...probe, headers: { ...probe.headers, 'cache-control': 'no-cache' } }
+    const response = await this.#fetch(request, version, undefined)
+    response?.rest?.destroy()
+    if (response?.status !== 200 || response.rest !== undefined || response.stamped === undefined) return undefined
+    const root = readAccumulatorRoot(response.body, version)?.slice(2)
+    return root === undefined ? undefined : { root, stamped: response.stamped }
   }
 
   /** Applies what the tail brings here first, then publishes it to the other processes. */

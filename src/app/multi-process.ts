@@ -230,6 +230,7 @@ class PrimaryProcess {
       case 'head':
       case 'fetched':
       case 'tail':
+      case 'digests':
       case 'demand':
       case 'polled':
     }

@@ -278,6 +278,8 @@ export async function buildProxyServer (
         return
       case 'tail':
         return following.onEvent(message.event)
+      case 'digests':
+        return following.onDigests(message.source)
       case 'demand':
         return following.onDemand(message.demand)
       case 'polled':

@@ -13,11 +13,13 @@ import { RedisSettingsCheck } from '../redis/settings-check.js'
 import { type RedisLink } from '../redis/link.js'
 import { type Peers } from '../peers/peers.js'
 import { FetchLeases } from '../peers/fetch-leases.js'
+import { RedisTail } from '../peers/redis-tail.js'
 import { Purges, PurgeState } from '../peers/purges.js'
 import { type RecordedSpaces } from '../peers/recorded-spaces.js'
 import { type RedisParts } from '../peers/peer-sync.js'
 import { type Records } from '../peers/records.js'
 import { type Spaces } from '../chain/spaces.js'
+import { type HostTailParts } from './following.js'
 import { invalidationOfPurge } from './purger.js'
 import { type SharedBackend } from './store-backend.js'
 
@@ -46,6 +48,8 @@ export interface RedisBackend extends SharedBackend {
   readonly link: RedisLink
   readonly shared: RedisParts
   readonly fetchLeases: FetchLeases
+  /** Builds the tail that hosts share. */
+  tailOf(parts: HostTailParts): RedisTail
   /** Counts client limits across all replicas. */
   readonly buckets: TokenBuckets
   /** Stops the use of Redis until its records are read again, because another process has lost it. */
@@ -112,6 +116,19 @@ export function redisBackendOf (options: RedisBackendOptions): RedisBackend {
       link.check().catch(() => {})
     },
     fetchLeases,
+    tailOf: parts =>
+      new RedisTail({
+        ...parts,
+        link,
+        prefix: redisKeyPrefix(keyPrefix),
+        announce: source => {
+          peers.publish({ kind: 'digests', source })
+        },
+        now,
+        leased: result => {
+          metrics.leased('tail', result)
+        }
+      }),
     shared: { records, place, tier, purges, releases },
     buckets,
     warnings: () =>

@@ -119,6 +119,7 @@ class PrimaryLink {
       case 'head':
       case 'fetched':
       case 'tail':
+      case 'digests':
       case 'demand':
       case 'polled':
         return this.#carrier.receive(message)

@@ -254,7 +254,7 @@ export const metricGroups = {
   },
   Cache: {
     varve_leases_total: counter('Leases of work for all hosts, by kind of work and result.', {
-      kind: ['fetch'],
+      kind: ['fetch', 'tail'],
       result: leaseResults
     }),
     varve_cache_entries: gauge('sum', 'Cached entries.', { tier: countedTierNames }),

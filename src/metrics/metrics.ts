@@ -248,7 +248,7 @@ export class Metrics {
   }
 
   readonly limited = (by: 'address' | 'key'): void => this.#counters.varve_limited_total.inc({ by })
-  readonly leased = (kind: 'fetch', result: LeaseResult): void =>
+  readonly leased = (kind: 'fetch' | 'tail', result: LeaseResult): void =>
     this.#counters.varve_leases_total.inc({ kind, result })
   readonly hedged = (result: HedgeResult): void => this.#counters.varve_hedges_total.inc({ result })
   readonly staleLatest = (): void => this.#counters.varve_stale_latest_total.inc()

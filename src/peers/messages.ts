@@ -17,6 +17,8 @@ export type PeerMessage =
   | { readonly kind: 'fetched', readonly lease: string, readonly isStored: boolean }
   /** Brings what the reader of the tail has read. */
   | { readonly kind: 'tail', readonly event: FollowEvent }
+  /** Announces that the reader of the tail for all hosts has read more. */
+  | { readonly kind: 'digests', readonly source: string }
   /** Requests the tail from its reader. */
   | { readonly kind: 'demand', readonly demand: TailDemand }
   /** Brings the result of a poll, which serves all workers. */

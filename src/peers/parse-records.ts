@@ -105,7 +105,8 @@ function isText (value: unknown): value is string {
   return typeof value === 'string'
 }
 
-function isListOf<T> (value: unknown, isItem: (item: unknown) => item is T): value is T[] {
+/** Returns true for a list of such items. */
+export function isListOf<T> (value: unknown, isItem: (item: unknown) => item is T): value is T[] {
   return Array.isArray(value) && value.every(isItem)
 }
 

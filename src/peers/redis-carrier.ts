@@ -48,7 +48,7 @@ export class RedisCarrier implements Carrier {
   /** Publishes one message at a time, of the kinds that concern other hosts; a newer one replaces one that waits. */
   publish (message: SentMessage): void {
     const { kind } = message
-    if (kind !== 'changed' && kind !== 'head' && kind !== 'fetched') return
+    if (kind !== 'changed' && kind !== 'head' && kind !== 'fetched' && kind !== 'digests') return
     // Hosts may have other configurations and releases, and check every form on arrival.
     this.#waiting.set(kind === 'fetched' ? message.lease : kind, {
       ...message,
@@ -76,11 +76,12 @@ export class RedisCarrier implements Carrier {
 function parseMessage (text: string): SentMessage | undefined {
   const value = decodeWithChecksum(text)
   if (!isObject(value)) return undefined
-  const { kind, space, stamped, lease, isStored } = value
+  const { kind, space, stamped, lease, isStored, source } = value
   if (kind === 'changed') return { kind }
   if (!isSpaceName(space)) return undefined
   if (kind === 'fetched' && typeof lease === 'string' && typeof isStored === 'boolean') {
     return { kind, space, lease, isStored }
   }
+  if (kind === 'digests' && typeof source === 'string') return { kind, space, source }
   return kind === 'head' && isStamped(stamped) ? { kind, space, stamped } : undefined
 }

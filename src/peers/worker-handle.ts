@@ -137,6 +137,7 @@ export class WorkerHandle {
       case 'head':
       case 'fetched':
       case 'tail':
+      case 'digests':
       case 'demand':
       case 'polled':
         return this.#options.onMessage(message, this)

@@ -9,6 +9,7 @@ export const redisOperations = [
   'publish',
   'limit',
   'lease',
+  'tail',
   'probe',
   'connect'
 ] as const

@@ -155,7 +155,8 @@ async function suffer (t: Test, { begin, end, isSilent, isDirect = false, reason
     'limit',
     'probe',
     'publish',
-    'set'
+    'set',
+    'tail'
   ], 'labels of the closed list')
 
   const missed = targets(20)

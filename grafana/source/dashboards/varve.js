@@ -188,10 +188,10 @@ export default dashboard({
       ),
       lines(
         'Leases',
-        'Misses per second for which replicas settled who fetches: taken, this one; waited, another one did; ' +
-          'not_stored, its response was of no use to others; lapsed, it took longer than a lease of 2 s; failed, ' +
-          'Redis did not respond.',
-        [[sum(rate('varve_leases_total'), 'result'), '{{result}}']],
+        'Misses (fetch) and readings of the ledger (tail) per second for which replicas settled who asks: taken, ' +
+          'this one; waited, another one did; not_stored, its response was of no use to others; lapsed, it was ' +
+          'silent longer than its lease; failed, Redis did not respond.',
+        [[sum(rate('varve_leases_total'), 'kind', 'result'), '{{kind}} {{result}}']],
         { unit: 'reqps', stacked: true }
       )
     ]],

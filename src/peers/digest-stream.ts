@@ -1,0 +1,197 @@
+import { type RedisLink } from '../redis/link.js'
+
+// A reader that dies is replaced after this time; one that has read lets others take over sooner, if it reads no more.
+const leaseMs = 2000
+const idleLeaseMs = 500
+// No read of a client waits for these commands, but the next head does.
+const timeoutMs = 250
+/** Entries that one turn reads. */
+export const maxEntries = 8
+// The Stream holds this many bytes, or a minute of readings (law 10: nothing grows without bound).
+const maxBytes = 16 * 1024 * 1024
+const maxLength = 256
+const ttlSeconds = 60
+// A host that reads nothing at the moment learns of the stop later.
+const stopTtlSeconds = 86_400
+/** Longer texts are not appended. */
+export const maxTextLength = maxBytes / 16
+const invalidReply = new Error('Redis responds to a script with what it cannot return')
+
+// Reads Redis's time, the holder of the lease and what the Stream has after an id; with nothing there, takes the lease
+// or renews it.
+const nextScript = `
+local time = redis.call('TIME')
+local holder = redis.call('GET', KEYS[2])
+local found = redis.call('XREAD', 'COUNT', ARGV[4], 'STREAMS', KEYS[1], ARGV[1])
+if found then return {time[1], time[2], holder or '', 0, found[1][2]} end
+if holder and holder ~= ARGV[2] then return {time[1], time[2], holder, 0, {}} end
+redis.call('SET', KEYS[2], ARGV[2], 'PX', ARGV[3])
+return {time[1], time[2], ARGV[2], holder and 1 or 2, {}}
+`
+
+// Appends under the version of the digest, unless the Stream has what its reader has not seen: so two never mix.
+const appendScript = `
+local function isAbove(version, nth, thanVersion, thanNth)
+  if #version ~= #thanVersion then return #version > #thanVersion end
+  if version ~= thanVersion then return version > thanVersion end
+  return tonumber(nth) > tonumber(thanNth)
+end
+local time = redis.call('TIME')
+if time[1] * 1000 + time[2] / 1000 < tonumber(ARGV[6]) then return 'stepped' end
+local version, nth = ARGV[3], -1
+if ARGV[1] == version then nth = tonumber(ARGV[2]) end
+local newest = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)[1]
+if newest then
+  local newestVersion, newestNth = string.match(newest[1], '^(%d+)-(%d+)$')
+  if isAbove(newestVersion, newestNth, ARGV[1], ARGV[2]) then return 'behind' end
+  if isAbove(newestVersion, '0', version, '0') then return 'behind' end
+  if newestVersion == version then nth = math.max(nth, tonumber(newestNth)) end
+end
+local id = string.format('%s-%d', version, nth + 1)
+redis.call('XADD', KEYS[1], 'MAXLEN', ARGV[5], id, 'digest', ARGV[4])
+redis.call('EXPIRE', KEYS[1], ARGV[7])
+if redis.call('GET', KEYS[2]) == ARGV[8] then redis.call('PEXPIRE', KEYS[2], ARGV[9]) end
+return id
+`
+
+// Drops all digests, which are wrong, and says so behind them.
+const stopScript = `
+local newest = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)[1]
+local version, nth = ARGV[1], ARGV[2]
+if newest then version, nth = string.match(newest[1], '^(%d+)-(%d+)$') end
+redis.call('DEL', KEYS[1])
+redis.call('XADD', KEYS[1], string.format('%s-%d', version, nth + 1), 'stop', ARGV[3])
+redis.call('EXPIRE', KEYS[1], ARGV[4])
+`
+
+const releaseScript = `
+if redis.call('GET', KEYS[2]) == ARGV[1] then return redis.call('DEL', KEYS[2]) end
+return 0
+`
+
+/** Place in the Stream: an id of Redis. */
+export interface Place {
+  readonly version: bigint
+  readonly nth: number
+}
+
+/** Entry of the Stream with its place. */
+export interface StreamEntry {
+  readonly place: Place
+  readonly field: string
+  readonly text: string
+}
+
+/** Part of the Stream after a place, with the state of the lease. */
+export interface StreamTurn {
+  /** Redis's time. */
+  readonly timeMs: number
+  readonly holder: string
+  readonly lease: 'none' | 'renewed' | 'taken'
+  readonly entries: readonly StreamEntry[]
+}
+
+/** Stream of digests in Redis whose ids are versions, and the lease of the host that reads the tail for all. */
+export class DigestStream {
+  readonly #link: Pick<RedisLink, 'run'>
+  readonly #keys: readonly [stream: string, lease: string]
+  readonly #source: string
+  #scriptError: string | undefined
+
+  /** `source` names this process. */
+  constructor (link: Pick<RedisLink, 'run'>, prefix: string, name: string, source: string) {
+    this.#link = link
+    // One hash tag, because a cluster runs a script on keys of one slot only.
+    const stream = `${prefix}{tail:${name}}`
+    this.#keys = [stream, `${stream}:lease`]
+    this.#source = source
+  }
+
+  /** Last error of a script from a Redis that responds otherwise. */
+  get scriptError (): string | undefined {
+    return this.#scriptError
+  }
+
+  /** Reads what is after a place; with nothing there, takes the lease or renews it. */
+  async next (place: Place): Promise<StreamTurn> {
+    return parseTurn(await this.#eval(nextScript, idOf(place), this.#source, leaseMs, maxEntries))
+  }
+
+  /**
+   * Appends a text under a version; returns its place, or undefined if there is more after the place that was read, or
+   * if Redis's clock is not yet at the earliest time that it can be.
+   */
+  async append (read: Place, version: bigint, text: string, earliestMs: number): Promise<Place | undefined> {
+    const length = Math.floor(maxBytes / Math.max(text.length, maxBytes / maxLength))
+    const { version: after, nth } = read
+    return parsePlace(
+      await this.#eval(
+        appendScript,
+        after,
+        nth,
+        version,
+        text,
+        length,
+        earliestMs,
+        ttlSeconds,
+        this.#source,
+        idleLeaseMs
+      )
+    )
+  }
+
+  /** Drops everything, and leaves the reason why it was wrong. */
+  async stop ({ version, nth }: Place, reason: string): Promise<void> {
+    await this.#eval(stopScript, version, nth, reason, stopTtlSeconds)
+  }
+
+  /** Ends the lease of this process. */
+  async release (): Promise<void> {
+    await this.#eval(releaseScript, this.#source)
+  }
+
+  async #eval (script: string, ...args: Array<string | number | bigint>): Promise<unknown> {
+    try {
+      const reply = await this.#link.run(
+        'tail',
+        async client => await client.eval(script, this.#keys.length, ...this.#keys, ...args.map(String)),
+        timeoutMs
+      )
+      this.#scriptError = undefined
+      return reply
+    } catch (error) {
+      // A script error lasts until an operator changes Redis.
+      if (error instanceof Error && error.name === 'ReplyError') this.#scriptError = error.message
+      throw error
+    }
+  }
+}
+
+/** Returns the id of a place. */
+export function idOf ({ version, nth }: Place): string {
+  return `${version}-${nth}`
+}
+
+function parsePlace (id: unknown): Place | undefined {
+  const [, version, nth] = /^([0-9]{1,20})-([0-9]{1,15})$/.exec(typeof id === 'string' ? id : '') ?? []
+  return version === undefined || nth === undefined ? undefined : { version: BigInt(version), nth: Number(nth) }
+}
+
+/** Parses the reply of Redis to a turn; throws for what the script cannot return. */
+function parseTurn (reply: unknown): StreamTurn {
+  const [seconds, micros, holder, lease, found] = Array.isArray(reply) ? reply as unknown[] : []
+  const timeMs = Number(seconds) * 1000 + Number(micros) / 1000
+  if (!Number.isFinite(timeMs) || typeof holder !== 'string' || !Array.isArray(found)) throw invalidReply
+  return {
+    timeMs,
+    holder,
+    lease: lease === 0 ? 'none' : lease === 1 ? 'renewed' : 'taken',
+    entries: found.map((entry: unknown) => {
+      const [id, fields] = Array.isArray(entry) ? entry as unknown[] : []
+      const [field, text] = Array.isArray(fields) ? fields as unknown[] : []
+      const place = parsePlace(id)
+      if (place === undefined || typeof field !== 'string' || typeof text !== 'string') throw invalidReply
+      return { place, field, text }
+    })
+  }
+}
