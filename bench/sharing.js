@@ -1,5 +1,8 @@
 // Measures the gain of replicas that share Redis, for the README: `npm run build && node bench/sharing.js`. Requires
 // redis-server on PATH; everything runs on loopback.
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { giveUpOn } from '../scripts/ground.js'
 import { inParallel, lineOf } from './support/timed-request.js'
 import { Bench } from './support/bench.js'
@@ -25,6 +28,7 @@ const redis = await startRedis(bench)
 const node = await startSandbox(bench)
 await gain()
 await atTheSameTime()
+await ownRequests()
 await cost()
 await space()
 process.exit()
@@ -85,6 +89,64 @@ async function atTheSameTime () {
     }
     console.log(`| ${delayMs} ms | ${figures.join(' | ')} |`)
   }
+}
+
+/** Prints the requests that replicas send by themselves, of which some follow the ledger and all are read from. */
+async function ownRequests () {
+  const growing = await startSandbox(bench, 250)
+  const counts = [1, 3, 6, 12]
+  console.log('\nrequests per second that replicas send by themselves, while each gets latest reads:\n')
+  console.log('| | ' + counts.map(count => `${count} replicas`).join(' | ') + ' |')
+  console.log('|---|' + '---|'.repeat(counts.length))
+  const lines = { 'pages of the ledger': [], 'polls and roots': [], all: [] }
+  for (const count of counts) {
+    await redis.client.flushall()
+    const folder = await mkdtemp(join(tmpdir(), 'sharing-'))
+    const file = join(folder, 'varve.json')
+    await writeFile(file, JSON.stringify({ follow: { mode: 'on' } }))
+    const replicas = await Promise.all(
+      Array.from(
+        { length: count },
+        async () => await startVarve(bench, growing.url, { flags: ['--config', file, '--redis', redis.url] })
+      )
+    )
+    const readFor = async seconds => {
+      for (let nth = 0; nth < 10 * seconds; nth++) {
+        await Promise.all([
+          ...replicas.map(replica => get(replica, '/v1/accounts/0x1/module/coin')),
+          new Promise(resolve => {
+            setTimeout(resolve, 100)
+          })
+        ])
+      }
+    }
+    await readFor(5)
+    const before = await sentBy(replicas)
+    const beganMs = performance.now()
+    await readFor(20)
+    const seconds = (performance.now() - beganMs) / 1000
+    const after = await sentBy(replicas)
+    const [pages, others] = [0, 1].map(kind => (after[kind] - before[kind]) / seconds)
+    lines['pages of the ledger'].push(pages)
+    lines['polls and roots'].push(others)
+    lines.all.push(pages + others)
+    await Promise.all(replicas.map(replica => replica.stop()))
+    await rm(folder, { recursive: true })
+  }
+  for (const [name, figures] of Object.entries(lines)) {
+    console.log(`| ${name} | ${figures.map(each => each.toFixed(2)).join(' | ')} |`)
+  }
+}
+
+/** Counts the pages of the ledger that replicas have read, and their other requests for themselves. */
+async function sentBy (replicas) {
+  const counts = await Promise.all(replicas.map(async replica => {
+    const metrics = await replica.metrics()
+    return ['transactions', 'other'].map(endpoint =>
+      metrics.sum('varve_upstream_requests_total', `endpoint="${endpoint}"`)
+    )
+  }))
+  return [0, 1].map(kind => counts.reduce((sum, each) => sum + each[kind], 0))
 }
 
 /** Prints the latency of sequential reads: from memory, from Redis, through a miss, and directly. */

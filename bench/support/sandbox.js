@@ -5,8 +5,8 @@ import { Peer } from './peer.js'
 // Requests that varve makes for itself: the head, and anchors that identify a chain.
 const own = new Set(['index', 'block_by_height', 'total'])
 
-/** Starts a sandbox node whose ledger does not grow, so that every run reads the same history. */
-export async function startSandbox ({ programs }) {
+/** Starts a sandbox node whose ledger does not grow by default, so that every run reads the same history. */
+export async function startSandbox ({ programs }, blockMs = 0) {
   const program = await programs.start('the sandbox', [
     process.execPath,
     at(cli),
@@ -14,7 +14,7 @@ export async function startSandbox ({ programs }) {
     '--listen',
     '127.0.0.1:0',
     '--block-ms',
-    '0'
+    String(blockMs)
   ])
   const peer = new Peer('direct', await program.says(line => /(http:\/\/[\d.:]+)/.exec(line)?.[1]), program)
   const requests = async () => Object.entries(JSON.parse((await peer.ask({ path: '/sandbox' })).body).requests)

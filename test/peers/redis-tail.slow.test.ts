@@ -222,19 +222,28 @@ t.test('a reader that stands still for seconds makes no read older than allowed 
   t.teardown(() => {
     clearInterval(checks)
   })
-  const wakes = new Deferred<undefined>()
-  let isHeld = false
-  first.respond = () => {
-    if (isHeld) return undefined
-    isHeld = true
-    // The response comes at once, and the process goes on with it later.
-    const read = ledger.read(first.follower.head)
-    return wakes.promise.then(async () => await read)
+  const standStill = (): Deferred<undefined> => {
+    const wakes = new Deferred<undefined>()
+    first.respond = () => {
+      first.respond = () => undefined
+      // The response comes at once, and the process goes on with it later.
+      const read = ledger.read(first.follower.head)
+      return wakes.promise.then(async () => await read)
+    }
+    return wakes
   }
+  const short = standStill()
+  const isTooOld = ({ follower }: TestHost): boolean => follower.headFor(performance.now()) === undefined
+  await until(() => others.every(isTooOld), 'nothing is new enough')
+  const waited = others.map(({ counts }) => counts.waited)
+  short.resolve(undefined)
+  await until(() => others.every(({ counts }, index) => counts.waited > (waited[index] ?? 0) + 1), 'it goes on')
+  t.same(others.map(({ counts }) => counts.lapsed), [0, 0], 'its lease had not ended')
+  const long = standStill()
   await until(() => others.some(({ counts }) => counts.lapsed > 0), 'another one reads')
   const before = reads
   await until(() => reads > before + 100, 'the others serve')
-  wakes.resolve(undefined)
+  long.resolve(undefined)
   await until(() => first.counts.not_stored === 1, 'its digest comes too late')
   await until(() => first.counts.waited > 2, 'it follows the other one')
   await until(() => reads > before + 400, 'all serve')
