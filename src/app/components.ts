@@ -301,6 +301,7 @@ export function buildComponents (
     inFlight,
     cordons,
     sendProbe: async (...probe) => await probes.fetch(...probe),
+    peerHeadAgeMs: () => Math.min(tracker.peerHeadAgeMs, following.peerHeadAgeMs),
     sandbox
   })
   metrics.registerGauges({

@@ -117,6 +117,11 @@ export class Following {
     else this.#loop.reset()
   }
 
+  /** Time since another host brought a followed head. */
+  get peerHeadAgeMs (): number {
+    return this.#hostTail?.takenAgeMs ?? Infinity
+  }
+
   /** Problems for `/readyz` and the status page, as readable sentences. */
   get warnings (): string[] {
     const follower = this.#follower

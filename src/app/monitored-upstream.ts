@@ -31,6 +31,7 @@ export interface MonitoredUpstreamOptions {
   readonly inFlight: InFlightBytes
   readonly cordons: ReadonlySet<string>
   readonly sendProbe: SendProbe
+  readonly peerHeadAgeMs: () => number
 }
 
 /** Configured upstream with its health polling. */
@@ -46,7 +47,8 @@ export function monitorUpstream (
   { cache, head: { pollMs } }: Config,
   options: MonitoredUpstreamOptions
 ): MonitoredUpstream {
-  const { now, tracker, pool, spaces, chainVerifier, releases, metrics, events, inFlight, cordons } = options
+  const { now, tracker, pool, spaces, chainVerifier, releases, metrics, events, inFlight, cordons, peerHeadAgeMs } =
+    options
   const connectionLost = new TypedEvent()
   const futureTimestampGuard = new FutureTimestampGuard(now, () => performance.timeOrigin + now())
   const client = new UpstreamClient({
@@ -70,6 +72,7 @@ export function monitorUpstream (
     fetch: async request => await pool.probe(upstream, request, options.sendProbe),
     heads: tracker,
     pollMs,
+    peerHeadAgeMs,
     now,
     onPolled: publishChange,
     onRelease: release => {

@@ -271,7 +271,7 @@ export async function buildProxyServer (
         peerSync.sync().catch(() => {})
         return
       case 'head':
-        tracker.learnProven(message.stamped)
+        tracker.learnOfPeer(message.stamped)
         return
       case 'fetched':
         redisBackend?.fetchLeases.onEnded(message.lease, message.isStored)

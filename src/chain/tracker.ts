@@ -39,6 +39,7 @@ export class Tracker {
   #served: ResponsePosition | undefined
   #learnedAtMs = -Infinity
   #movedAtMs = -Infinity
+  #peerHeadAtMs = -Infinity
   #oldest: Oldest | undefined
   #isFollowing = false
   // Head of a jump that was proven, which no response has raised the newest head to yet.
@@ -117,6 +118,11 @@ export class Tracker {
     return this.#now() - this.#movedAtMs
   }
 
+  /** Milliseconds since a peer last reported a head that was new here. */
+  get peerHeadAgeMs (): number {
+    return this.#now() - this.#peerHeadAtMs
+  }
+
   /** Ledger time of the served head, and the age of that head; undefined before the first. */
   get servedStamp (): LedgerStamp | undefined {
     const served = this.#served?.position
@@ -191,6 +197,13 @@ export class Tracker {
     return position.chainId === this.#chainId && (served === undefined || !contradicts(position, served))
   }
 
+  /** Learns a head that a peer reports. */
+  learnOfPeer (stamped: ResponsePosition): void {
+    const before = this.#served?.position.head.version
+    if (!this.learnProven(stamped)) return
+    if (before === undefined || stamped.position.head.version > before) this.#peerHeadAtMs = this.#now()
+  }
+
   /** Learns a position proven by another peer or a stored entry; returns false if it contradicts our chain. */
   learnProven (stamped: ResponsePosition): boolean {
     const { position } = stamped
@@ -253,6 +266,7 @@ export class Tracker {
 
   #clearPosition (): void {
     this.#served = undefined
+    this.#peerHeadAtMs = -Infinity
     this.#newest = undefined
     this.#proven = undefined
     this.#isFollowing = false

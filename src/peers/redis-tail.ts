@@ -90,6 +90,7 @@ export class RedisTail implements SharedTail {
   #hasFollowed = false
   #isStopped = false
   #aloneUntilMs = -Infinity
+  #takenAtMs = -Infinity
   #appending: Promise<void> = Promise.resolve()
   #candidate: Candidate | undefined
   #proving: Promise<boolean | undefined> | undefined
@@ -102,6 +103,11 @@ export class RedisTail implements SharedTail {
   /** Last error of a script from a Redis that responds otherwise. */
   get scriptError (): string | undefined {
     return this.#stream?.scriptError
+  }
+
+  /** Time since a digest of another host brought a head. */
+  get takenAgeMs (): number {
+    return this.#options.now() - this.#takenAtMs
   }
 
   /** Returns true if another host has sent a message of this source. */
@@ -237,6 +243,7 @@ export class RedisTail implements SharedTail {
       stamped = isAgeKnown && endOf(digest).version === last.version ? digest.stamped : undefined
       askedAtMs = digest.askedAtMs
       this.#place = place
+      if (stamped !== undefined && digest.source !== this.#source) this.#takenAtMs = this.#options.now()
       leased('waited')
     }
     return last === undefined ? wait : taken()

@@ -23,6 +23,8 @@ export interface HeadPollOptions {
   /** Learns a head; returns `other_chain` for one that is not of our chain. */
   readonly heads: { learn(position: Position, family: string, encryptionKey: string | undefined): string }
   readonly pollMs: number
+  /** Returns the time since a peer reported a head that was new here; without peers none does. */
+  readonly peerHeadAgeMs?: () => number
   readonly now: () => number
   readonly onRelease: (release: string) => void
   /** Runs after a poll that says something about the upstream. */
@@ -48,11 +50,17 @@ export class HeadPoller {
 
   /** Polls at once, then whenever a poll is due; resolves after the first poll, also when it fails. */
   async start (): Promise<void> {
-    const { upstream, pollMs, onTick } = this.#options
-    this.#timer = setInterval(() => {
-      if (isPollDue(upstream, pollMs, this.#sinceSentMs)) this.poll().catch(() => {})
+    const { upstream, pollMs, peerHeadAgeMs = () => Infinity, onTick } = this.#options
+    const tick = (): void => {
+      if (isPollDue(upstream, pollMs, this.#sinceSentMs, peerHeadAgeMs())) this.poll().catch(() => {})
       onTick?.()
-    }, pollIntervalMs(pollMs)).unref()
+    }
+    const intervalMs = pollIntervalMs(pollMs)
+    // Processes that start together poll at different times, so that one poll can serve the others.
+    this.#timer = setTimeout(() => {
+      this.#timer = setInterval(tick, intervalMs).unref()
+      tick()
+    }, Math.random() * intervalMs).unref()
     this.#first = this.poll()
     await this.#first
   }

@@ -11,6 +11,10 @@ export interface PolledUpstream {
 const maxIntervalMs = 1000
 // Refreshes the release at least this often, whatever the traffic (law 8: rendering can change, history cannot).
 const readReleaseEveryMs = 15_000
+// While peers report heads, a poll shows that the upstream is reachable from here. One of them polls, mostly at every
+// other interval, so the others take over if they hear nothing for longer.
+const proveReachableEveryMs = 10_000
+const peerIntervals = 3
 // A poll that hangs must not delay the next one, so several may be in flight.
 const maxInFlight = 8
 /** Another poll is sent beside one that is in flight for this long. */
@@ -31,16 +35,18 @@ export function pollIntervalMs (pollMs: number): number {
 }
 
 /**
- * Polls upstreams that are down or unverified, and idle ones, whose position no response has confirmed. One that rate
- * limits us is polled for its release alone until its backoff ends.
+ * Polls upstreams that are down or unverified, and idle ones, whose position no response has confirmed; seldom, while
+ * peers report heads. One that rate limits us is polled for its release alone until its backoff ends.
  */
 export function isPollDue (
   { health, isUp, isVerified, stampAgeMs }: PolledUpstream,
   pollMs: number,
-  sinceSentMs: number
+  sinceSentMs: number,
+  peerHeadAgeMs: number
 ): boolean {
+  const idleMs = peerHeadAgeMs < peerIntervals * pollMs ? Math.max(pollMs, proveReachableEveryMs) : pollMs
   return sinceSentMs >= readReleaseEveryMs ||
-    (!health.isBackingOff && (!isUp || !isVerified || stampAgeMs >= pollMs))
+    (!health.isBackingOff && (!isUp || !isVerified || stampAgeMs >= idleMs))
 }
 
 /** Returns true if a poll may be sent although earlier ones are in flight, because they hang. */

@@ -157,6 +157,41 @@ t.test('a reset of the chain ends what all hosts have read', together(), async t
   for (const host of hosts) t.equal((await host.get(quiet)).status, 200)
 })
 
+t.test('hosts without traffic poll an upstream about as often as one', together(), async t => {
+  const redis = await startRedis(t)
+  const upstream = await startSandboxNode(t, { prunedBlocks: 0 })
+  const pollMs = 250
+  const start = async (): Promise<TestVarve> =>
+    await varveAt(t, upstream.url, { head: { pollMs }, cache: { redis: { url: redis.url } } })
+  const first = await start()
+  await untilChainKnown(redis)
+  const hosts = [first, ...await Promise.all(Array.from({ length: 5 }, start))]
+  await untilAgreed(hosts)
+  const growth = setInterval(() => {
+    upstream.ledger.grow()
+  }, 50)
+  t.teardown(() => {
+    clearInterval(growth)
+  })
+  const polls = (): number => upstream.requests.countFor('index')
+  const idle = startIdleMeter()
+  await until(() => idle() > 2000, 'all but one have heard of heads')
+  const before = polls()
+  const began = performance.now()
+  await until(() => polls() >= before + 20, 'they poll')
+  const elapsedMs = performance.now() - began
+  t.ok(elapsedMs >= 20 * pollMs / 1.6, `20 polls in ${elapsedMs} ms`)
+  const head = upstream.ledger.head.version
+  await until(
+    async () => {
+      const responses = await Promise.all(hosts.map(async host => await host.get('/v1/blocks/by_version/2000')))
+      return responses.every(response => versionOf(response) >= head)
+    },
+    'all serve a new head',
+    2000
+  )
+})
+
 function sourceIn (text: string): string {
   return /"source":"([^"]+)"/.exec(text)?.[1] ?? ''
 }

@@ -2,6 +2,7 @@ import t, { type Test } from 'tap'
 import { readPosition } from '../../src/api/position.js'
 import { Tracker } from '../../src/chain/tracker.js'
 import { HeadPoller, type HeadPollOptions } from '../../src/upstreams/head-pollers.js'
+import { isPollDue, type PolledUpstream } from '../../src/upstreams/polling-policy.js'
 import { type UpstreamResponse } from '../../src/api/upstream-response.js'
 import { respondToIndex, respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
 import { upstreamClientAt } from '../support/upstream-client.js'
@@ -52,6 +53,19 @@ async function polled (t: Test, index: RequestListener, requests?: string[]) {
   t.teardown(async () => poll.stop())
   return { poll, states, tracker, upstream, now }
 }
+
+t.test('while peers report heads, an idle upstream is polled every 10 s, others as before', async t => {
+  const idle = { state: 'up', isUp: true, isVerified: true, health: { isBackingOff: false }, stampAgeMs: 2000 }
+  const isDue = (change: Partial<PolledUpstream>, peerHeadAgeMs: number, pollMs = 1000): boolean =>
+    isPollDue({ ...idle, ...change }, pollMs, 2000, peerHeadAgeMs)
+  t.equal(isDue({}, Infinity), true)
+  t.equal(isDue({}, 3000), true, 'no peer polls any more')
+  t.equal(isDue({}, 2999), false)
+  t.equal(isDue({ stampAgeMs: 10_000 }, 0), true)
+  t.equal(isDue({ stampAgeMs: 10_000 }, 0, 60_000), false)
+  t.equal(isDue({ isUp: false }, 0), true)
+  t.equal(isDue({ isVerified: false }, 0), true)
+})
 
 t.test('a poll asks for the gas estimate only where a working index has no position', async t => {
   const index = (status: number): RequestListener => (_request, response) => {
