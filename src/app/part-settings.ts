@@ -43,6 +43,7 @@ export function proxySettingsOf (
     servePruned: pruned.serveCached,
     answerLocally: pruned.answerLocally,
     pinsPages: pages.pinned,
+    rejectsPrunedPages: pages.strict,
     emit: headers.emit
   }
 }

@@ -235,7 +235,8 @@ export const configSchema = z.strictObject({
   ),
   pages: z.strictObject({
     eventsTtlSeconds: positive.default(3600),
-    pinned: z.boolean().default(false)
+    pinned: z.boolean().default(false),
+    strict: z.boolean().default(false)
   }).prefault({}),
   audit: z.strictObject({
     share: z.number().min(0).max(1).default(0.001),

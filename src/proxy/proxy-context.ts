@@ -54,6 +54,8 @@ export interface ProxySettings {
   readonly answerLocally: boolean
   /** Pins the pages of a listing without a version to the version of its first page. */
   readonly pinsPages: boolean
+  /** Responds 410 where pruning took the beginning of a page. */
+  readonly rejectsPrunedPages: boolean
   /** Header names to send: varve's own, the upstream's, or both. */
   readonly emit: readonly ('node' | 'upstream')[]
 }

@@ -56,3 +56,16 @@ export function countPrunedResponse (context: ProxyContext, read: Read, { respon
   if (notStored !== 'pruned_page' && !reportsPruned(response)) return
   context.metrics.pruned(read.endpoint.name, 'upstream', prunedDistance(context.tracker.position, read))
 }
+
+/**
+ * Throws the 410 for a page whose beginning was pruned, where an operator wants that. Such a page comes only after
+ * every upstream with a longer history has responded (law 11: "gone" is a fact, not a guess).
+ */
+export function rejectPrunedPage (context: ProxyContext, { response, notStored }: FetchResult): void {
+  const oldest = response.stamped?.position.oldest.version
+  // Nothing was pruned of a whole history: such a page begins where its stream does.
+  if (!context.settings.rejectsPrunedPages || notStored !== 'pruned_page' || oldest === undefined || oldest === 0n) {
+    return
+  }
+  throw context.prunedErrorBuilder.errorFor(oldest - 1n, oldest)
+}

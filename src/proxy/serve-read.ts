@@ -20,7 +20,7 @@ import {
 } from './outcomes.js'
 import { noClient, pinNow, pinToCurrentChain, type PinnedRead, type ReadClient } from './pinned-read.js'
 import { type ProxyContext } from './proxy-context.js'
-import { countPrunedResponse, highestVersionOf, rejectPruned } from './pruned-reads.js'
+import { countPrunedResponse, highestVersionOf, rejectPruned, rejectPrunedPage } from './pruned-reads.js'
 import { type ParsedRequest } from './parsed-request.js'
 import { isAboveServedHead, waitForVersions } from './wait-for-version.js'
 
@@ -65,7 +65,10 @@ export async function serveRead (context: ProxyContext, read: Read, client: Read
   let outcome = await serve(context, pinned)
   // A reset during look-up or refresh makes a cached entry void (law 7: chains never mix).
   while (outcome === undefined) outcome = await serve(context, await pinToCurrentChain(context, read, client))
-  if (outcome.name !== 'hit') countPrunedResponse(context, read, outcome.fetched)
+  if (outcome.name !== 'hit') {
+    countPrunedResponse(context, read, outcome.fetched)
+    rejectPrunedPage(context, outcome.fetched)
+  }
   return outcome
 }
 

@@ -8,6 +8,7 @@ import {
   startChangingUpstream,
   startStubUpstream
 } from '../support/stub-upstream.js'
+import { startWithUpstreams } from '../support/multiple-upstreams.js'
 import { until } from '../support/until.js'
 import { varveAt, varveAtSandbox } from '../support/varve.js'
 
@@ -246,4 +247,37 @@ t.test('without a known position no local 410 is sent and the read goes upstream
   })
   const varve = await varveAt(t, stub.url, { chainId: 4 })
   t.match(await varve.get('/v1/accounts/0x1/modules?ledger_version=11'), { status: 200 })
+})
+
+const blocks = '/v1/accounts/0x1/events/0x1::block::BlockResource/new_block_events'
+
+t.test('with pages.strict a page that begins above its start because of pruning is 410', async t => {
+  for (const mode of ['empty', 'gaps'] as const) {
+    const { sandbox, varve } = await varveAtSandbox(t, { prunedBlocks: 500 }, { pages: { strict: true } })
+    sandbox.ledger.prunedEvents = mode
+    await varve.get(blocks)
+    const { oldest } = sandbox.ledger
+    t.match(await varve.get(`${blocks}?start=498&limit=5`), {
+      status: 410,
+      body: new RegExp(`Ledger version\\(${oldest.version - 1n}\\) has been pruned","error_code":"version_pruned"`),
+      headers: { [status]: 'varve; detail=gone' }
+    }, mode)
+    t.match(await varve.get(`${blocks}?start=510&limit=5`), { status: 200 }, 'what is left is served')
+    t.match(await varve.get(`${blocks}?start=5000&limit=5`), { status: 200, body: '[]' }, 'more may follow')
+  }
+})
+
+t.test('with pages.strict a page is gone only if no upstream that is down may have its beginning', async t => {
+  const { upstreams: [full, pruned], varve } = await startWithUpstreams(t, [{}, { prunedBlocks: 500 }], {
+    pages: { strict: true }
+  })
+  if (full === undefined || pruned === undefined) throw new Error('two upstreams')
+  for (const { ledger } of [full, pruned]) ledger.prunedEvents = 'gaps'
+  const page = `${blocks}?start=498&limit=5`
+  t.match(await varve.get(`${page}&x=1`), { status: 200 }, 'from the longer history')
+  full.faults.add({ kind: 'reset' })
+  t.match(await varve.get(`${blocks}?start=497&limit=5`), { status: 503 })
+  const other = await varveAtSandbox(t, { prunedBlocks: 0 }, { pages: { strict: true } })
+  other.sandbox.faults.add({ kind: 'body', body: (await sendRequest(pruned.url, page)).body, match: 'account_events' })
+  t.match(await other.varve.get(page), { status: 200 }, 'of a node that has pruned nothing')
 })

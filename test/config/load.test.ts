@@ -47,7 +47,7 @@ http: { fastPath: true }
 follow: { mode: off, maxAgeMs: 250, verify: 0.02 }
 latest: { stateMs: 0, infoMs: 1000, indexMs: 250, gasMs: 500, promote: true }
 pruned: { serveCached: true, answerLocally: true }
-pages: { eventsTtlSeconds: 3600, pinned: false }
+pages: { eventsTtlSeconds: 3600, pinned: false, strict: false }
 audit: { share: 0.001, followedShare: 0.01 }
 limits: { bodyKb: 1024, headerKb: 16, connections: null, inFlightMb: null, loopLagMs: 100, client: { requestsPerSecond: null, burst: null, exemptHits: true } }
 clients: { required: false, keys: [] }

@@ -136,6 +136,7 @@ export function contextAt (t: Test, url: string, clock = { ms: 0 }): { context: 
         servePruned: true,
         answerLocally: true,
         pinsPages: false,
+        rejectsPrunedPages: false,
         emit: ['node', 'upstream']
       }
     }
