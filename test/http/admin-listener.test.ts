@@ -139,9 +139,9 @@ t.test('on an address of other networks any Host is accepted, since names point 
   t.equal((await sendRequest(url, '/healthz', { headers: { host: 'varve.monitoring' } })).status, 200)
 })
 
-for (const workers of [1, 2]) {
-  t.test(`/config shows the settings to the token, without secrets, with ${workers} worker(s)`, async t => {
-    const token = 'TOKEN-S3CRET'
+t.test('/config shows the settings to the token, without secrets, also with workers', async t => {
+  const token = 'TOKEN-S3CRET'
+  for (const workers of [1, 2]) {
     const { varve } = await varveAtSandbox(t, {}, {
       workers,
       admin: { listen: '127.0.0.1:0', token, hosts: ['ops.example'] },
@@ -162,8 +162,8 @@ for (const workers of [1, 2]) {
     const metrics = await sendRequest(varve.adminUrl, '/metrics', { headers: { 'accept-encoding': 'gzip' } })
     t.match(metrics.headers, { 'content-encoding': 'gzip', vary: 'Accept-Encoding' })
     t.match(gunzipSync(metrics.bytes).toString(), /^varve_cache_entries\{tier="memory"\} \d+$/m)
-  })
-}
+  }
+})
 
 t.test('admin.hosts accepts host names only: a port, a URL or a pattern is an error', async t => {
   for (const host of ['a.example:9464', 'http://a.example', '*.example', '', 'a b', 'a/b']) {
