@@ -60,7 +60,9 @@ export function mediaTypeOf (response: UpstreamResponse): string {
 
 /** Returns the media type in the text of a Content-Type, as `mediaTypeOf` does. */
 export function mediaTypeIn (text: string): string {
-  return text.includes(',') ? '' : text.split(';', 1).join('').trim().toLowerCase()
+  if (text.includes(',')) return ''
+  const end = text.indexOf(';')
+  return (end === -1 ? text : text.slice(0, end)).trim().toLowerCase()
 }
 
 /** Returns true if the body has a content coding, though varve requests none. */

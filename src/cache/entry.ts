@@ -103,20 +103,21 @@ export function etagForCoding (entry: Representation, coding: Coding): string {
 
 /** Returns the true memory cost of an entry in bytes (law 10: nothing grows without bound). */
 export function costOf (entry: Entry): number {
-  const representations = [entry, ...Object.values(entry.encoded).filter(({ body }) => body !== entry.body)]
   const indexBytes = entry.validity === undefined
     ? 0
     : intervalOverheadBytes + entry.validity.family.length +
       (entry.dependencies?.length ?? 0) * dependencyBytes
-  const overhead = entryOverheadBytes + entry.key.length + indexBytes +
-    (representations.length - 1) * representationOverheadBytes
-  const bytes = representations.reduce(
-    (sum, form) =>
-      sum + form.body.length +
-      form.rawHeaders.reduce((length, text) => length + text.length, form.headerText?.length ?? 0),
-    0
-  )
-  return Math.ceil((overhead + bytes) * overheadFactor)
+  let bytes = entryOverheadBytes + entry.key.length + indexBytes + bytesOf(entry)
+  for (const form of Object.values(entry.encoded)) {
+    if (form.body !== entry.body) bytes += representationOverheadBytes + bytesOf(form)
+  }
+  return Math.ceil(bytes * overheadFactor)
+}
+
+function bytesOf ({ body, headerText = '', rawHeaders }: Representation): number {
+  let bytes = body.length + headerText.length
+  for (const text of rawHeaders) bytes += text.length
+  return bytes
 }
 
 /** Returns a strong ETag of content type and body. */

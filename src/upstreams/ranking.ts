@@ -24,7 +24,7 @@ export function rankUpstreams (all: readonly Upstream[], requirements: UpstreamR
   const { version } = requirements
   const candidates = all.filter(({ isCordoned }) => !isCordoned)
   // Uses the only upstream whatever its state.
-  if (candidates.length === 1) return [...candidates]
+  if (candidates.length === 1) return candidates
   const byRank = (a: Upstream, b: Upstream): number =>
     byHealth(a, b) || byHistory(a, b, requirements) || byHead(a, b, requirements) || byPriority(a, b) ||
     byFreeSlot(a, b) || loadByWeight(a) - loadByWeight(b)

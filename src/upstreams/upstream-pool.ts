@@ -74,7 +74,7 @@ export class UpstreamPool {
     hedger?.earn()
     const attempts = request.isIdempotent ? request.client?.attempts ?? newAttemptBudget() : { left: 1 }
     if (this.#eligible.length === 0) await this.#options.onAllQuarantined()
-    const tried = new Set<Upstream>()
+    const tried: Upstream[] = []
     const flawed: FlawedResponse[] = []
     const failures: unknown[] = []
     // Ranks again before each attempt, since an attempt may have changed windows and health.
@@ -82,13 +82,13 @@ export class UpstreamPool {
       attempts.left <= 0
         ? []
         : rankUpstreams(this.#eligible, requirements).filter(candidate =>
-          !tried.has(candidate) && mayDoBetter(candidate, requirements, flawed)
+          !tried.includes(candidate) && mayDoBetter(candidate, requirements, flawed)
         )
     for (;;) {
       const [upstream, ...others] = remaining()
       if (upstream === undefined || signal?.aborted === true) break
       const startAttempt = (one: Upstream, hedgeSignal = signal): Promise<Attempt> => {
-        tried.add(one)
+        tried.push(one)
         attempts.left--
         const isOneLeft = attempts.left > 0 && others.some(other => other !== one && isPromising(other, requirements))
         return one.fetch(request, inspect, isOneLeft ? one.client.timeoutMs / 2 : undefined, hedgeSignal)
@@ -106,14 +106,14 @@ export class UpstreamPool {
         if (response === undefined) failures.push(attempt.error)
         else if (flaw === undefined) {
           discardBodies(flawed)
-          return withSource(attempt, tried.size)
+          return withSource(attempt, tried.length)
         } else if (flaw !== 'impossible') {
           request.client?.bytes?.holdWaiting(response.body)
           flawed.push({ upstream: attempt.upstream, response, flaw })
         }
       }
     }
-    return withSource(this.#chooseFlawed(flawed, requirements, failures), tried.size)
+    return withSource(this.#chooseFlawed(flawed, requirements, failures), tried.length)
   }
 
   /** Fetches from one upstream with spare capacity, round-robin; undefined where none qualifies or responds. */
@@ -181,8 +181,10 @@ export class UpstreamPool {
       eligible[0]
   }
 
-  get #eligible (): Upstream[] {
-    return this.#upstreams.filter(({ quarantineReason }) => quarantineReason === undefined)
+  get #eligible (): readonly Upstream[] {
+    const isEligible = ({ quarantineReason }: Upstream): boolean => quarantineReason === undefined
+    // Most processes have no upstream in quarantine, and every read asks.
+    return this.#upstreams.every(isEligible) ? this.#upstreams : this.#upstreams.filter(isEligible)
   }
 
   /** Fetches from one healthy upstream after another; returns the last fault, or undefined where none responds. */
