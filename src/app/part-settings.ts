@@ -20,8 +20,9 @@ export function parsedRequestCacheOf ({ cache }: Config): RequestVariantCache {
 }
 
 /** Builds the cache of known requests, sized as a share of the memory tier; undefined if Node parses every request. */
-export function knownRequestCacheOf ({ cache, http }: Config): KnownRequestCache | undefined {
-  if (!http.fastPath) return undefined
+export function knownRequestCacheOf ({ cache, http, log }: Config): KnownRequestCache | undefined {
+  // Only a parsed request says who sent it.
+  if (!http.fastPath || (log.access && log.clientAddress)) return undefined
   const maxBytes = Math.max(minKnownRequestBytes, cache.memory.maxMb * bytesPerMb * knownRequestShare)
   return new ParsedRequestCache(maxBytes, key => 2 * key.length + knownRequestOverheadBytes)
 }

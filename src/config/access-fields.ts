@@ -5,6 +5,8 @@ export const accessFields = [
   'method',
   'url',
   'client',
+  'clientAddress',
+  'userAgent',
   'endpoint',
   'outcome',
   'status',

@@ -186,6 +186,7 @@ export const configSchema = z.strictObject({
     levelNames: z.boolean().default(false),
     isoTimes: z.boolean().default(false),
     access: z.boolean().default(false),
+    clientAddress: z.boolean().default(false),
     accessFields: z.array(z.enum(accessFields)).nullable().default(null),
     accessSample: z.number().min(0).max(1).default(1),
     accessSlowMs: z.int().min(0).max(3_600_000).default(1000)

@@ -1,4 +1,4 @@
-import { ServerResponse, STATUS_CODES } from 'node:http'
+import { type IncomingMessage, ServerResponse, STATUS_CODES } from 'node:http'
 import { pipeline } from 'node:stream/promises'
 import { type Logger } from 'pino'
 import { type Config } from '../config/schema.js'
@@ -56,6 +56,8 @@ const noHeaders: readonly string[] = []
 /** Header of every sandbox response (law 14: made-up data is never served by accident). */
 export const sandboxHeader = ['X-Varve-Sandbox', 'true'] as const
 const emptyBody = Buffer.alloc(0)
+// Leaves room for what programs say of themselves, not for what a client puts there.
+const maxUserAgentChars = 256
 
 /** Sends, counts and logs a response; all responses of the public listener's routes pass here. */
 export function sendResponse (
@@ -73,7 +75,8 @@ export function sendResponse (
   const client = context.access.clientNameOf(request)
   if (context.tracer !== undefined) endTrace(context.tracer, exchange, endpoint, outcome, prepared, source)
   const traceId = context.config.log.access ? traceIdOf(request.headers) : undefined
-  recordResponse(context, { method, url, client, tookMs, id, traceId }, endpoint, outcome, prepared, source)
+  const sender = context.config.log.clientAddress ? request : undefined
+  recordResponse(context, { method, url, client, sender, tookMs, id, traceId }, endpoint, outcome, prepared, source)
 }
 
 /** Facts of a request for metrics and log. */
@@ -81,6 +84,8 @@ interface RecordedRequest {
   readonly method: string
   readonly url: string
   readonly client: string | undefined
+  /** Request whose sender the access line names; undefined without `log.clientAddress`. */
+  readonly sender: IncomingMessage | undefined
   readonly tookMs: number
   readonly id: string
   readonly traceId: string | undefined
@@ -88,8 +93,8 @@ interface RecordedRequest {
 
 /** Counts and logs a response. */
 export function recordResponse (
-  { config: { log: settings }, metrics, log, requestIds }: ListenerContext,
-  { method, url, client, tookMs, id, traceId }: RecordedRequest,
+  { config: { log: settings }, access, metrics, log, requestIds }: ListenerContext,
+  { method, url, client, sender, tookMs, id, traceId }: RecordedRequest,
   endpoint: EndpointLabel,
   outcome: OutcomeName,
   prepared: ClientResponse,
@@ -103,6 +108,8 @@ export function recordResponse (
     method,
     url,
     client,
+    clientAddress: sender && access.addressOf(sender),
+    userAgent: sender?.headers['user-agent']?.slice(0, maxUserAgentChars),
     endpoint,
     outcome,
     status: prepared.status,

@@ -100,7 +100,7 @@ export class UnparsedHits {
     const tookMs = context.proxy.now() - receivedAtMs
     const id = context.requestIds.next()
     this.#writer.write(socket, method, response, perRequestHeaders(context, method, origin), id)
-    const recorded = { method, url, client: undefined, tookMs, id, traceId: undefined }
+    const recorded = { method, url, client: undefined, sender: undefined, tookMs, id, traceId: undefined }
     recordResponse(context, recorded, endpoint, outcome, response)
     return true
   }

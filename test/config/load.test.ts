@@ -13,7 +13,7 @@ listen: 127.0.0.1:8080
 tls: { certFile: null, keyFile: null, minVersion: 1.2, ciphers: null }
 admin: { listen: 127.0.0.1:9464, token: null, hosts: [] }
 workers: 1
-log: { level: info, levelNames: false, isoTimes: false, access: false, accessFields: null, accessSample: 1, accessSlowMs: 1000 }
+log: { level: info, levelNames: false, isoTimes: false, access: false, clientAddress: false, accessFields: null, accessSample: 1, accessSlowMs: 1000 }
 trustProxy: []
 chainId: null
 upstreams:

@@ -1,6 +1,7 @@
-import { type IncomingMessage, type ServerResponse } from 'node:http'
+import { Agent, type IncomingMessage, type ServerResponse } from 'node:http'
 import t from 'tap'
 import { configSchema } from '../../src/config/schema.js'
+import { sendRequest } from '../support/client.js'
 import { respondOk, startStubUpstream } from '../support/stub-upstream.js'
 import { varveAt, varveAtSandbox } from '../support/varve.js'
 
@@ -82,4 +83,21 @@ t.test('GET /-/healthz on the public listener needs no key and no upstream, and 
   t.match(await varve.get('/-/healthz/x'), { status: 401 })
   t.match(await varve.get('/-/healthz', { method: 'DELETE' }), { status: 401 })
   t.notOk(varve.log.some(({ url, method }) => url === '/-/healthz' && method !== 'DELETE'), 'it has no access line')
+})
+
+t.test('with log.clientAddress each line names address and user agent, hits of known bytes too', async t => {
+  const change = { trustProxy: ['loopback'], log: { access: true, clientAddress: true } }
+  const { varve } = await varveAtSandbox(t, {}, change)
+  const target = '/v1/accounts/0x1/modules?ledger_version=500'
+  const headers = { 'x-forwarded-for': '203.0.113.7', 'user-agent': `wallet/${'1'.repeat(400)}` }
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+  for (let nth = 0; nth < 4; nth++) await sendRequest(varve.url, target, { headers, agent })
+  agent.destroy()
+  const lines = varve.log.filter(({ msg }) => msg === 'request completed')
+  t.same(lines.map(({ outcome }) => outcome), ['miss', 'hit_memory', 'hit_memory', 'hit_memory'])
+  for (const line of lines) t.match(line, { clientAddress: '203.0.113.7', userAgent: /^wallet\/1{249}$/ })
+  const { varve: usual } = await varveAtSandbox(t, {}, { ...change, log: { access: true } })
+  await usual.get(target, { headers })
+  const [line = {}] = usual.log.filter(({ msg }) => msg === 'request completed')
+  t.notOk('clientAddress' in line || 'userAgent' in line, 'off by default')
 })
