@@ -18,7 +18,11 @@ const modulesAt = '/v1/accounts/0x1/modules?ledger_version='
 const table = tableItemLookup('u64', '"7"')
 /** Number of reads at the upstream, without those of varve itself. */
 const readCount = ({ requests }: Sandbox): number =>
-  requests.total - requests.countFor('index') - requests.countFor('block_by_height')
+  requests.total -
+  (['index', 'block_by_height', 'transaction_by_version'] as const).reduce(
+    (sum, name) => sum + requests.countFor(name),
+    0
+  )
 const words = (more: object, version: string, code = 'block_pruned'): string =>
   JSON.stringify({ error_code: code, message: `Ledger version(${version}) has been pruned`, ...more })
 const gone: Array<[string, Parameters<typeof sendRequest>[2]]> = [
