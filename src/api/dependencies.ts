@@ -7,6 +7,7 @@ import {
   featuresTag,
   frameworkAddress,
   groupKey,
+  isRawKey,
   itemKey,
   lengthBytes,
   moduleKey,
@@ -65,9 +66,14 @@ export const ofRawTableItem: ListDependencies = read => {
   return [ofItem(addressIn(read), digits === undefined ? undefined : Buffer.from(digits, 'hex')), ...layoutsOf(read)]
 }
 
-/** Dependencies of the value of a state key: that key alone. */
-export const ofRawStateValue: ListDependencies = ({ body }) => {
-  const hash = stateKeyHash(stateKeyInBody(String(body?.canonical)))
+/**
+ * Dependencies of the value of a state key: that key alone. Undefined for a raw key, because no change that nodes list
+ * in JSON is of one (law 12: unknown means changed).
+ */
+export function ofRawStateValue ({ body }: DependentRead): readonly Dependency[] | undefined {
+  const key = stateKeyInBody(String(body?.canonical))
+  if (isRawKey(key)) return undefined
+  const hash = stateKeyHash(key)
   return [{ digest: digestOfHash(hash), name: `state key of hash 0x${hash}` }]
 }
 

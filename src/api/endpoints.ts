@@ -97,7 +97,7 @@ interface EndpointRules {
   /** True if nodes accept writes by POST on the same path; varve serves only the reads. */
   readonly hasWriteMethod: boolean
   /** State keys that a response depends on; undefined for reads that the ledger's write sets cannot answer for. */
-  readonly dependsOn: ListDependencies | undefined
+  readonly dependsOn: ListDependencies | typeof ofRawStateValue | undefined
   /** Reason why responses can or cannot be stored, as `explain` prints it. */
   readonly why: string
 }

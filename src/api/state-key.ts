@@ -103,6 +103,11 @@ export function stateKeyInBody (canonical: string): Buffer {
   return kind === pathKind ? bytes : Buffer.concat([bytes.subarray(0, headLength), content])
 }
 
+/** Returns true for a state key that is neither of an account nor of a table. */
+export function isRawKey (key: Buffer): boolean {
+  return key[0] === rawKind
+}
+
 /** Returns the digest of a state key. */
 export function digestOf (key: Buffer): StateDigest {
   return digestOfHash(stateKeyHash(key))

@@ -65,7 +65,7 @@ function explanationOf (request: ExplainInput, config: Config): Explanation {
 }
 
 function explainRead (read: Read, config: Config): Explanation {
-  const { dependsOn } = read.endpoint
+  const dependencies = read.endpoint.dependsOn?.(read)
   return {
     endpoint: read.endpoint.name,
     upstream: `${read.endpoint.method} ${targetOf(read)}`,
@@ -75,7 +75,7 @@ function explainRead (read: Read, config: Config): Explanation {
     class: classOf(read),
     why: reasonFor(read, config),
     // Keys that a change must touch to end the interval of a followed response.
-    ...(dependsOn !== undefined && { 'depends on': dependsOn(read).map(({ name }) => name) })
+    ...(dependencies !== undefined && { 'depends on': dependencies.map(({ name }) => name) })
   }
 }
 

@@ -84,5 +84,5 @@ export function stateValidityOf (
 }
 
 function dependenciesOf (read: Read): readonly bigint[] | undefined {
-  return read.endpoint.dependsOn?.(read).map(({ digest }) => digest)
+  return read.endpoint.dependsOn?.(read)?.map(({ digest }) => digest)
 }
