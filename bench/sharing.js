@@ -91,14 +91,24 @@ async function atTheSameTime () {
   }
 }
 
-/** Prints the requests that replicas send by themselves, of which some follow the ledger and all are read from. */
+/** Prints the requests that following replicas send by themselves. */
 async function ownRequests () {
   const growing = await startSandbox(bench, 250)
   const counts = [1, 3, 6, 12]
   console.log('\nrequests per second that replicas send by themselves, while each gets latest reads:\n')
   console.log('| | ' + counts.map(count => `${count} replicas`).join(' | ') + ' |')
   console.log('|---|' + '---|'.repeat(counts.length))
-  const lines = { 'pages of the ledger': [], 'polls and roots': [], all: [] }
+  const endpoints = {
+    'pages of the ledger': ['transactions'],
+    polls: ['index'],
+    'proofs of the chain and of the reader': ['transaction_by_version', 'block_by_height']
+  }
+  const lines = Object.fromEntries(Object.keys(endpoints).map(kind => [kind, []]))
+  const sent = async kind => {
+    const requests = await growing.requests()
+    return requests.reduce((sum, [endpoint, count]) => endpoints[kind].includes(endpoint) ? sum + count : sum, 0)
+  }
+  const sentOfAll = async () => await Promise.all(Object.keys(endpoints).map(sent))
   for (const count of counts) {
     await redis.client.flushall()
     const folder = await mkdtemp(join(tmpdir(), 'sharing-'))
@@ -121,32 +131,18 @@ async function ownRequests () {
       }
     }
     await readFor(5)
-    const before = await sentBy(replicas)
+    const before = await sentOfAll()
     const beganMs = performance.now()
     await readFor(20)
     const seconds = (performance.now() - beganMs) / 1000
-    const after = await sentBy(replicas)
-    const [pages, others] = [0, 1].map(kind => (after[kind] - before[kind]) / seconds)
-    lines['pages of the ledger'].push(pages)
-    lines['polls and roots'].push(others)
-    lines.all.push(pages + others)
+    const after = await sentOfAll()
+    Object.keys(endpoints).forEach((kind, index) => lines[kind].push((after[index] - before[index]) / seconds))
     await Promise.all(replicas.map(replica => replica.stop()))
     await rm(folder, { recursive: true })
   }
   for (const [name, figures] of Object.entries(lines)) {
     console.log(`| ${name} | ${figures.map(each => each.toFixed(2)).join(' | ')} |`)
   }
-}
-
-/** Counts the pages of the ledger that replicas have read, and their other requests for themselves. */
-async function sentBy (replicas) {
-  const counts = await Promise.all(replicas.map(async replica => {
-    const metrics = await replica.metrics()
-    return ['transactions', 'other'].map(endpoint =>
-      metrics.sum('varve_upstream_requests_total', `endpoint="${endpoint}"`)
-    )
-  }))
-  return [0, 1].map(kind => counts.reduce((sum, each) => sum + each[kind], 0))
 }
 
 /** Prints the latency of sequential reads: from memory, from Redis, through a miss, and directly. */

@@ -19,6 +19,8 @@ export async function startSandbox ({ programs }, blockMs = 0) {
   const peer = new Peer('direct', await program.says(line => /(http:\/\/[\d.:]+)/.exec(line)?.[1]), program)
   const requests = async () => Object.entries(JSON.parse((await peer.ask({ path: '/sandbox' })).body).requests)
   return Object.assign(peer, {
+    /** Counts requests by endpoint. */
+    requests,
     /** Counts client reads. */
     reads: async () => (await requests()).reduce((sum, [endpoint, count]) => own.has(endpoint) ? sum : sum + count, 0),
     /** Counts requests that varve made for itself. */
