@@ -2,29 +2,21 @@ import { ParsedRequestCache } from '../cache/parsed-request-cache.js'
 import { type Config } from '../config/schema.js'
 import { bytesPerMb } from '../config/units.js'
 import { type ProxySettings } from '../proxy/proxy-context.js'
-import { type RequestVariantCache } from '../proxy/parsed-request.js'
-import { type KnownRequestCache } from '../http/http-exchange.js'
+import { type KnownRequest, type KnownRequestCache } from '../proxy/parsed-request.js'
 
-// Memory for parsed requests, as a share of the memory tier and in addition to it.
-const parsedRequestShare = 1 / 8
-const minParsedRequestBytes = 4 * bytesPerMb
-// The same for the bytes of known requests.
-const knownRequestShare = 1 / 16
-const minKnownRequestBytes = 2 * bytesPerMb
-// Measured (bench/NOTES.md): a known request beside its bytes.
-const knownRequestOverheadBytes = 400
+// Memory for known requests, as a share of the memory tier and in addition to it.
+const knownRequestShare = 3 / 16
+const minKnownRequestBytes = 6 * bytesPerMb
 
-/** Builds the cache of parsed requests, sized as a share of the memory tier. */
-export function parsedRequestCacheOf ({ cache }: Config): RequestVariantCache {
-  return new ParsedRequestCache(Math.max(minParsedRequestBytes, cache.memory.maxMb * bytesPerMb * parsedRequestShare))
-}
+// Measured (bench/NOTES.md): of a request variant the read, its keys, the memoised response, a table slot, and several
+// copies of its text; of known bytes what was sent.
+const costOf = (text: string, { sent }: KnownRequest): number =>
+  sent === undefined ? 4 * text.length + 1500 : 2 * text.length + 400
 
-/** Builds the cache of known requests, sized as a share of the memory tier; undefined if Node parses every request. */
-export function knownRequestCacheOf ({ cache, http, log }: Config): KnownRequestCache | undefined {
-  // Only a parsed request says who sent it.
-  if (!http.fastPath || (log.access && log.clientAddress)) return undefined
+/** Builds the cache of known requests, sized as a share of the memory tier. */
+export function knownRequestCacheOf ({ cache }: Config): KnownRequestCache {
   const maxBytes = Math.max(minKnownRequestBytes, cache.memory.maxMb * bytesPerMb * knownRequestShare)
-  return new ParsedRequestCache(maxBytes, key => 2 * key.length + knownRequestOverheadBytes)
+  return new ParsedRequestCache(maxBytes, costOf)
 }
 
 /** Picks the settings that decide how reads are served. */

@@ -28,7 +28,7 @@ import { inFlightMbOf } from '../config/in-flight-memory.js'
 import { connectionLimitFor } from './connection-limit.js'
 import { buildComponents, type Components } from './components.js'
 import { type Host } from './host.js'
-import { knownRequestCacheOf, parsedRequestCacheOf, proxySettingsOf } from './part-settings.js'
+import { knownRequestCacheOf, proxySettingsOf } from './part-settings.js'
 import { CurrentConfig } from './current-config.js'
 import { type Purger, buildPurger } from './purger.js'
 import { stopGracefully } from './stop.js'
@@ -311,7 +311,6 @@ export async function buildProxyServer (
     return {
       config: of,
       proxy: proxyContext,
-      parsedRequests: parsedRequestCacheOf(of),
       knownRequests: knownRequestCacheOf(of),
       access,
       responseBuilder,

@@ -1,42 +1,33 @@
-// Measured (bench/NOTES.md): the read, its parts and keys, the memoised response, and a table slot; a long request
-// variant is copied into several of them.
-const costOfVariant = (key: string): number => 4 * key.length + 1500
-
 /**
- * Caches parsed requests by request variant, bounded in bytes (law 10: nothing grows without bound). When the young
- * half is full, it replaces the old half, whose unused variants are dropped: coarser than LRU, but a hit costs one
- * lookup.
+ * Caches known requests by a text, bounded in bytes (law 10: nothing grows without bound). When the young half is full,
+ * it replaces the old half, whose unused requests are dropped: coarser than LRU, but a hit costs one lookup.
  */
 export class ParsedRequestCache<Known extends object> {
   readonly #maxHalfBytes: number
-  readonly #costOf: (key: string) => number
+  readonly #costOf: (text: string, known: Known) => number
   #young = new Map<string, Known>()
   #youngBytes = 0
   #old = new Map<string, Known>()
 
-  constructor (maxBytes: number, costOf = costOfVariant) {
+  constructor (maxBytes: number, costOf: (text: string, known: Known) => number) {
     this.#maxHalfBytes = maxBytes / 2
     this.#costOf = costOf
   }
 
-  get (variantKey: string): Known | undefined {
-    const parsed = this.#young.get(variantKey)
-    if (parsed !== undefined) return parsed
-    const old = this.#old.get(variantKey)
-    if (old !== undefined) this.put(variantKey, old)
+  get (text: string): Known | undefined {
+    const young = this.#young.get(text)
+    if (young !== undefined) return young
+    const old = this.#old.get(text)
+    if (old !== undefined) this.put(text, old)
     return old
   }
 
-  put (variantKey: string, parsed: Known): void {
-    this.#youngBytes += this.#young.has(variantKey) ? 0 : this.#costOf(variantKey)
-    this.#young.set(variantKey, parsed)
+  put (text: string, known: Known): void {
+    this.#youngBytes += this.#young.has(text) ? 0 : this.#costOf(text, known)
+    this.#young.set(text, known)
     if (this.#youngBytes <= this.#maxHalfBytes) return
     this.#old = this.#young
     this.#young = new Map()
     this.#youngBytes = 0
-  }
-  delete (variantKey: string): void {
-    this.#old.delete(variantKey)
-    if (this.#young.delete(variantKey)) this.#youngBytes -= this.#costOf(variantKey)
   }
 }

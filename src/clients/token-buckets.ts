@@ -10,6 +10,8 @@ export interface ClientRateLimit {
 export interface TokenBuckets {
   /** Takes a token: 0 on success, else milliseconds until one is free, with nothing taken. */
   take(clientId: string, allowance: ClientRateLimit): number | Promise<number>
+  /** Takes a token without waiting; only buckets of this process can. */
+  takeNow?(clientId: string, allowance: ClientRateLimit): number
   /** Returns a token for a request that turned out to be free. */
   refund(clientId: string, allowance: ClientRateLimit): void
 }
@@ -29,6 +31,10 @@ export class LocalBuckets implements TokenBuckets {
   }
 
   take (clientId: string, allowance: ClientRateLimit): number {
+    return this.takeNow(clientId, allowance)
+  }
+
+  takeNow (clientId: string, allowance: ClientRateLimit): number {
     const bucket = this.#buckets.get(clientId) ?? new TokenBucket()
     this.#buckets.delete(clientId)
     this.#buckets.set(clientId, bucket)

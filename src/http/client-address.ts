@@ -1,9 +1,12 @@
-import { type IncomingMessage } from 'node:http'
+import { type IncomingHttpHeaders } from 'node:http'
 import { type Socket, BlockList, isIP } from 'node:net'
 import { namedIpNetworks } from '../config/ip-networks.js'
 
-/** Head of a request and its connection: both name the client. */
-export type RequestSource = Pick<IncomingMessage, 'headers' | 'socket'>
+/** Headers of a request and its connection: both name the client. */
+export interface RequestSource {
+  readonly headers: IncomingHttpHeaders
+  readonly socket: Socket
+}
 
 /** Returns true for the address of a proxy whose X-Forwarded-For is believed. */
 export type TrustedProxyCheck = (address: string | undefined) => boolean

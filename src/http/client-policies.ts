@@ -1,10 +1,15 @@
-import { type IncomingMessage } from 'node:http'
 import { type Socket } from 'node:net'
 import { type ClientRateLimit, type TokenBuckets } from '../clients/token-buckets.js'
 import { ApiKeys } from '../clients/api-keys.js'
 import { type Config } from '../config/schema.js'
 import { webFrameworkError } from '../api/error-response.js'
-import { clientAddressOf, networkOf, trustedProxyCheck, type TrustedProxyCheck } from './client-address.js'
+import {
+  clientAddressOf,
+  networkOf,
+  type RequestSource,
+  trustedProxyCheck,
+  type TrustedProxyCheck
+} from './client-address.js'
 
 /** Access and request limits of clients, by the key that a request carries, else by its address. */
 export class ClientPolicies {
@@ -16,7 +21,7 @@ export class ClientPolicies {
   readonly #allowances: ReadonlyMap<string, ClientRateLimit | undefined>
   readonly #defaultAllowance: ClientRateLimit | undefined
   // Looks a key up once per request: access check, limiter, metrics and log all ask for the name.
-  readonly #nameByRequest = new WeakMap<IncomingMessage, { readonly name: string | undefined }>()
+  readonly #nameByRequest = new WeakMap<RequestSource, { readonly name: string | undefined }>()
   // Undefined without a trusted proxy: all requests of a connection then have its network.
   readonly #isTrustedProxy: TrustedProxyCheck | undefined
   readonly #networkByConnection = new WeakMap<Socket, string>()
@@ -46,25 +51,41 @@ export class ClientPolicies {
   }
 
   /** Returns the configured name of the client's key; undefined without a known key. */
-  clientNameOf (request: IncomingMessage): string | undefined {
+  clientNameOf (request: RequestSource): string | undefined {
     if (this.#allowances.size === 0) return undefined
     const known = this.#nameByRequest.get(request) ?? { name: this.#keys.nameFor(request.headers) }
     this.#nameByRequest.set(request, known)
     return known.name
   }
 
-  /** Returns true if a hit needs neither a key check nor a charge, so that the fast path may serve it. */
-  isUnrestricted (request: IncomingMessage): boolean {
+  /** Returns true if a read needs neither a key check nor a charge before it is looked up. */
+  isUnrestricted (request: RequestSource): boolean {
     return !this.limitsHits && !this.lacksKey(request)
   }
 
+  /**
+   * Charges a hit without waiting, where hits are charged. False if only the router can decide, which then charges the
+   * request itself: its client lacks a key, has reached its limit, or is counted by another process.
+   */
+  chargeHit (request: RequestSource): boolean {
+    if (this.lacksKey(request)) return false
+    const allowance = this.limitsHits ? this.#allowanceOf(request) : undefined
+    return allowance === undefined || this.#buckets.takeNow?.(this.clientIdOf(request), allowance) === 0
+  }
+
+  /** Refunds the charge of a request that turned out to be no hit. */
+  refundHit (request: RequestSource): void {
+    const allowance = this.limitsHits ? this.#allowanceOf(request) : undefined
+    if (allowance !== undefined) this.#buckets.refund(this.clientIdOf(request), allowance)
+  }
+
   /** Returns true if a key is required and the request carries no known one. */
-  lacksKey (request: IncomingMessage): boolean {
+  lacksKey (request: RequestSource): boolean {
     return this.#isRequired && this.clientNameOf(request) === undefined
   }
 
   /** Returns the client that limits and fair queueing count: a key's name, else a network. */
-  clientIdOf (request: IncomingMessage): string {
+  clientIdOf (request: RequestSource): string {
     const name = this.clientNameOf(request)
     if (name !== undefined) return `key ${name}`
     const known = this.#networkByConnection.get(request.socket)
@@ -75,12 +96,12 @@ export class ClientPolicies {
   }
 
   /** Returns the client's address as the connection or a trusted proxy reports it, never the client's own claim. */
-  addressOf (request: IncomingMessage): string | undefined {
+  addressOf (request: RequestSource): string | undefined {
     return clientAddressOf(request, this.#isTrustedProxy)
   }
 
   /** Rejects a request without a required key, and charges every request if hits are charged. */
-  async requireAccess (request: IncomingMessage): Promise<void> {
+  async requireAccess (request: RequestSource): Promise<void> {
     const lacksKey = this.lacksKey(request)
     // Charges the address of a request without a key, or clients could guess keys without limit.
     if (lacksKey || this.limitsHits) await this.#charge(request)
@@ -94,7 +115,7 @@ export class ClientPolicies {
   }
 
   /** Returns the charge of a request, taken at most once; undefined if its client is unlimited or already charged. */
-  chargeOf (request: IncomingMessage) {
+  chargeOf (request: RequestSource) {
     const allowance = this.#allowanceOf(request)
     if (this.limitsHits || allowance === undefined) return undefined
     let charged: Promise<void> | undefined
@@ -115,7 +136,7 @@ export class ClientPolicies {
     }
   }
 
-  async #charge (request: IncomingMessage): Promise<void> {
+  async #charge (request: RequestSource): Promise<void> {
     const allowance = this.#allowanceOf(request)
     if (allowance === undefined) return
     const waitMs = await this.#buckets.take(this.clientIdOf(request), allowance)
@@ -126,7 +147,7 @@ export class ClientPolicies {
   }
 
   /** Returns the request limit of a client; undefined means unlimited. */
-  #allowanceOf (request: IncomingMessage): ClientRateLimit | undefined {
+  #allowanceOf (request: RequestSource): ClientRateLimit | undefined {
     const name = this.clientNameOf(request)
     return name === undefined ? this.#defaultAllowance : this.#allowances.get(name)
   }

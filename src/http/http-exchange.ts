@@ -2,11 +2,8 @@ import { randomBytes } from 'node:crypto'
 import { type IncomingMessage, ServerResponse } from 'node:http'
 import { type Socket } from 'node:net'
 import { type FastifyReply, type FastifyRequest } from 'fastify'
-import { type ParsedRequestCache } from '../cache/parsed-request-cache.js'
-import { type ParsedRequest } from '../proxy/parsed-request.js'
 import { type ProxyContext } from '../proxy/proxy-context.js'
-import { type ResponsePreferences } from '../proxy/response-builder.js'
-import { trustedProxyCheck } from './client-address.js'
+import { type RequestSource, trustedProxyCheck } from './client-address.js'
 
 /** A request and its response. */
 export interface HttpExchange {
@@ -18,6 +15,11 @@ export interface HttpExchange {
   readonly receivedAtMs: number
   /** Names the request in the log, in its response, and in a forwarded request. */
   readonly id: string
+}
+
+/** Facts of a request for metrics, log and trace. */
+export interface RecordedRequest extends Pick<HttpExchange, 'method' | 'url' | 'receivedAtMs' | 'id'> {
+  readonly request: RequestSource
 }
 
 /** Takes an exchange from Fastify, so that `sendResponse` alone writes responses. */
@@ -59,18 +61,6 @@ export function rawHeaderValueOf (rawHeaders: readonly string[], name: string): 
   return at === -1 ? undefined : rawHeaders[at + 1]
 }
 
-/** A request whose bytes were parsed and answered from memory before. */
-export interface KnownRequest {
-  readonly parsed: ParsedRequest
-  readonly method: string
-  readonly url: string
-  readonly preferences: ResponsePreferences
-  readonly origin: string | undefined
-}
-
-/** Known requests by their bytes, as latin1 text. */
-export type KnownRequestCache = ParsedRequestCache<KnownRequest>
-
 /** Header with the id of a request: of requests through a trusted proxy, and of every response. */
 export const requestIdHeader = 'x-request-id'
 
@@ -96,7 +86,7 @@ export class RequestIds {
 
 /** Returns a function that takes the id of a trusted proxy, or makes one. */
 export function requestIdReader (ids: RequestIds, trustProxy: readonly string[]): (request: IncomingMessage) => string {
-  const isTrusted = trustProxy.length === 0 ? () => false : trustedProxyCheck(trustProxy)
+  const isTrusted = trustedProxyCheck(trustProxy)
   return request => {
     const { headers, socket } = request
     const given = headers[requestIdHeader]

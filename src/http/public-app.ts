@@ -1,14 +1,14 @@
-import { type Server } from 'node:http'
+import { type IncomingMessage, type Server } from 'node:http'
 import { type Server as SecureServer } from 'node:https'
 import { type Socket } from 'node:net'
 import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest, type FastifyHttpOptions } from 'fastify'
 import { outcomeOfErrorStatus } from '../proxy/outcomes.js'
 import { respondToClientError, rejectTunnel, timeoutReasonOf, type UnroutedErrorOptions } from './client-errors.js'
 import { hijackExchange, requestIdReader } from './http-exchange.js'
-import { installFastPath } from './fast-path.js'
-import { idleChunkEvent, installParserBypass } from './parser-bypass.js'
+import { HitPath, type RequestListener } from './hit-path.js'
+import { type BypassedConnection, idleChunkEvent, installParserBypass } from './parser-bypass.js'
 import { readBody } from './request-body.js'
-import { addReadRoutes } from './read-routes.js'
+import { addReadRoutes, type ServeDirectly } from './read-routes.js'
 import { sendFailure, type ListenerContext, sandboxHeader } from './send-response.js'
 import { maxHeaderLines } from './request-checks.js'
 import { headerTimeouts, serverTimeouts, withoutSchemas } from './listener.js'
@@ -70,8 +70,26 @@ export function publicApp (context: ListenerContext): FastifyInstance {
   installParserBypass(app.server, () => {
     context.log.warn('http.fastPath has no effect: this Node.js release lacks what it needs')
   })
-  installFastPath(app.server, context, idOf, serveDirectly)
+  installHitPath(app.server, context, idOf, serveDirectly)
   return app
+}
+
+function installHitPath (
+  server: Server,
+  context: ListenerContext,
+  idOf: (request: IncomingMessage) => string,
+  serveDirectly: ServeDirectly
+): void {
+  const [passToRouter] = server.listeners('request') as RequestListener[]
+  if (passToRouter === undefined) {
+    throw new Error('no request listener: expected the router to be installed before the hit path')
+  }
+  const hitPath = new HitPath(context, idOf, serveDirectly, passToRouter)
+  server.removeAllListeners('request').on('request', (request, response) => hitPath.serve(request, response))
+  if (!context.config.http.fastPath) return
+  server.on(idleChunkEvent, (connection: BypassedConnection, chunk: Buffer) => {
+    connection.isTaken = hitPath.serveBytes(connection.socket, chunk)
+  })
 }
 
 /**

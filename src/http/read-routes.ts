@@ -159,8 +159,8 @@ async function serveMatch (
   if (isHit) charge?.refund()
   // Remembers variants of hits only: others may never repeat. Minimum versions are in no variant key.
   const variantKey = isHit && read.minVersion === undefined ? variantKeyOf(variant) : undefined
-  if (variantKey !== undefined && context.parsedRequests.get(variantKey) === undefined) {
-    context.parsedRequests.put(variantKey, new ParsedRequest(read))
+  if (variantKey !== undefined && context.knownRequests.get(variantKey) === undefined) {
+    context.knownRequests.put(variantKey, { parsed: new ParsedRequest(read) })
   }
   const response = context.responseBuilder.respond(read, outcome, responsePreferencesOf(headers))
   const source = isHit ? undefined : outcome.fetched.response.source

@@ -1,26 +1,27 @@
-import { type IncomingMessage, type IncomingHttpHeaders } from 'node:http'
+import { type IncomingHttpHeaders } from 'node:http'
 import { type EndpointLabel } from '../metrics/metrics.js'
 import { type OutcomeName } from '../proxy/outcomes.js'
 import { type ClientResponse } from '../proxy/response-builder.js'
 import { type ResponseSource } from '../api/upstream-response.js'
 import { type RecordedSpan, type Tracer, type ParentContext } from '../tracing/tracer.js'
-import { type HttpExchange, rawHeaderValueOf } from './http-exchange.js'
+import { type RequestSource } from './client-address.js'
+import { rawHeaderValueOf, type RecordedRequest } from './http-exchange.js'
 
 /** Traces client requests. */
-export type RequestTracer = Tracer<IncomingMessage>
+export type RequestTracer = Tracer<RequestSource>
 
 // Outcomes that an upstream request decides.
 const upstreamOutcomes = new Set<OutcomeName>(['miss', 'collapsed', 'forwarded', 'unavailable'])
 
 /** Begins the trace of a request, within the trace that its client names; returns its root span. */
-export function beginTrace (tracer: RequestTracer, request: IncomingMessage, receivedAtMs: number): RecordedSpan {
+export function beginTrace (tracer: RequestTracer, request: RequestSource, receivedAtMs: number): RecordedSpan {
   return tracer.begin(request, receivedAtMs, parentContextOf(request.headers))
 }
 
 /** Ends the trace of a request when its response is sent. */
 export function endTrace (
   tracer: RequestTracer,
-  { request, method, url, receivedAtMs, id }: HttpExchange,
+  { request, method, url, receivedAtMs, id }: RecordedRequest,
   endpoint: EndpointLabel,
   outcome: OutcomeName,
   { status, rawHeaders }: ClientResponse,

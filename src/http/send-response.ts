@@ -1,9 +1,9 @@
-import { type IncomingMessage, ServerResponse, STATUS_CODES } from 'node:http'
+import { ServerResponse, STATUS_CODES } from 'node:http'
 import { pipeline } from 'node:stream/promises'
 import { type Logger } from 'pino'
 import { type Config } from '../config/schema.js'
 import { type EndpointLabel, type Metrics } from '../metrics/metrics.js'
-import { type RequestVariantCache } from '../proxy/parsed-request.js'
+import { type KnownRequestCache } from '../proxy/parsed-request.js'
 import { outcomeOfErrorStatus, type OutcomeName } from '../proxy/outcomes.js'
 import { type ProxyContext } from '../proxy/proxy-context.js'
 import { type ClientResponse, type ResponseBuilder } from '../proxy/response-builder.js'
@@ -17,8 +17,8 @@ import { type Cors } from './cors.js'
 import { type DrainFlag } from './listener.js'
 import {
   type HttpExchange,
-  type KnownRequestCache,
   rawHeaderValueOf,
+  type RecordedRequest,
   requestIdHeader,
   type RequestIds
 } from './http-exchange.js'
@@ -30,11 +30,9 @@ const printHead = (ServerResponse.prototype as { readonly _storeHeader?: PrintHe
 
 /** Parts of the public listener. */
 export interface ListenerContext {
-  readonly config: Pick<Config, 'limits' | 'log' | 'trustProxy' | 'pages' | 'passThrough'>
+  readonly config: Pick<Config, 'http' | 'limits' | 'log' | 'trustProxy' | 'pages' | 'passThrough'>
   readonly proxy: ProxyContext
-  readonly parsedRequests: RequestVariantCache
-  /** Undefined if Node parses every request. */
-  readonly knownRequests?: KnownRequestCache | undefined
+  readonly knownRequests: KnownRequestCache
   readonly access: ClientPolicies
   readonly responseBuilder: ResponseBuilder
   readonly metrics: Metrics
@@ -68,43 +66,32 @@ export function sendResponse (
   prepared: ClientResponse,
   source?: ResponseSource
 ): void {
-  const { request, response, method, url, receivedAtMs, id } = exchange
+  const { request, response, method, receivedAtMs, id } = exchange
   const tookMs = context.proxy.now() - receivedAtMs
   writeHead(response, prepared, perRequestHeaders(context, method, request.headers.origin), id)
   writeBody(context.clients, prepared, method, response)
-  const client = context.access.clientNameOf(request)
-  if (context.tracer !== undefined) endTrace(context.tracer, exchange, endpoint, outcome, prepared, source)
-  const traceId = context.config.log.access ? traceIdOf(request.headers) : undefined
-  const sender = context.config.log.clientAddress ? request : undefined
-  recordResponse(context, { method, url, client, sender, tookMs, id, traceId }, endpoint, outcome, prepared, source)
+  recordResponse(context, exchange, tookMs, endpoint, outcome, prepared, source)
 }
 
-/** Facts of a request for metrics and log. */
-interface RecordedRequest {
-  readonly method: string
-  readonly url: string
-  readonly client: string | undefined
-  /** Request whose sender the access line names; undefined without `log.clientAddress`. */
-  readonly sender: IncomingMessage | undefined
-  readonly tookMs: number
-  readonly id: string
-  readonly traceId: string | undefined
-}
-
-/** Counts and logs a response. */
+/** Counts, logs and traces a response. */
 export function recordResponse (
-  { config: { log: settings }, access, metrics, log, requestIds }: ListenerContext,
-  { method, url, client, sender, tookMs, id, traceId }: RecordedRequest,
+  { access, config: { log: settings }, metrics, log, requestIds, tracer }: ListenerContext,
+  recorded: RecordedRequest,
+  tookMs: number,
   endpoint: EndpointLabel,
   outcome: OutcomeName,
   prepared: ClientResponse,
   source?: ResponseSource
 ): void {
+  const { request, method, url, id } = recorded
+  const client = access.clientNameOf(request)
+  if (tracer !== undefined) endTrace(tracer, recorded, endpoint, outcome, prepared, source)
   metrics.answered(endpoint, outcome, prepared.status, tookMs / 1000, client)
   if (!settings.access) return
+  const sender = settings.clientAddress ? request : undefined
   const line = accessLineOf(settings, {
     id,
-    traceId,
+    traceId: traceIdOf(request.headers),
     method,
     url,
     client,

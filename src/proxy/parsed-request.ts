@@ -1,3 +1,4 @@
+import { type IncomingHttpHeaders } from 'node:http'
 import { type MemoHolder } from '../cache/memory-tier.js'
 import { type ParsedRequestCache } from '../cache/parsed-request-cache.js'
 import { type Space } from '../chain/space.js'
@@ -14,8 +15,15 @@ import { type ClientResponse, type ResponsePreferences } from './response-builde
 const maxMemos = 10_000
 const maxAcceptEncodingLength = 100
 
-/** Parsed-request cache: reads by request variant. */
-export type RequestVariantCache = ParsedRequestCache<ParsedRequest>
+/** A request that memory answered before. */
+export interface KnownRequest {
+  readonly parsed: ParsedRequest
+  /** Request as its bytes say; undefined for a request variant, which clients send in many forms. */
+  readonly sent?: { readonly method: string, readonly url: string, readonly headers: IncomingHttpHeaders }
+}
+
+/** Known requests, by request variant and by the text of their bytes: their first line breaks differ. */
+export type KnownRequestCache = ParsedRequestCache<KnownRequest>
 
 /** Read of one request variant, with its keys and its memoised last response. */
 export class ParsedRequest implements MemoHolder {

@@ -10,7 +10,8 @@ import {
   drawStream,
   startTwins,
   targetOfSize,
-  warmGzip
+  warmGzip,
+  withVariedLines
 } from '../support/wire/twin-varves.js'
 import { type WireStep } from '../support/wire/wire-session.js'
 
@@ -91,14 +92,15 @@ async function compare (
   t: Test,
   { twins, etag }: Awaited<ReturnType<typeof warmTwins>>,
   sessions: number,
-  kinds = requests(etag)
+  kinds = requests(etag),
+  vary?: typeof withVariedLines
 ): Promise<void> {
   const draw = drawFrom(seed)
   // Lets each repeatable request be known before.
   for (let times = 0; times < 2; times++) await twins.run(oneByOne(kinds.slice(0, repeatable)))
   for (let nth = 0; nth < sessions * factor; nth++) {
     const last = draw() < 0.1 ? lastRequests[Math.floor(draw() * lastRequests.length)] : undefined
-    const steps = [...drawSession(draw, draw() < 0.7 ? kinds.slice(0, repeatable) : kinds)]
+    const steps = [...drawSession(draw, draw() < 0.7 ? kinds.slice(0, repeatable) : kinds, vary)]
     if (last !== undefined) steps.splice(-1, 1, { send: last }, 'end')
     const { fast, plain } = await twins.run(steps)
     if (fast === plain) continue
@@ -127,12 +129,24 @@ t.test('the same holds over TLS', async t => {
   await compareStreams(t, warm, 100)
 })
 
-t.test('where hits are charged to addresses, Node parses every request', async t => {
-  const warm = await warmTwins(t, { limits: { client: { requestsPerSecond: 1000, exemptHits: false } } })
-  await compare(t, warm, 10)
-  const { fast, plain } = warm.twins.parsed()
-  t.equal(fast, plain)
-})
+// Features that read a line which others leave out.
+const features: Array<[name: string, change: ConfigChange]> = [
+  ['no feature that reads such lines', { log: { access: false } }],
+  ['a trusted proxy', { trustProxy: ['loopback'] }],
+  ['traces', { log: { access: false }, tracing: { otlpUrl: 'http://127.0.0.1:9', sample: 1 } }],
+  ['hits charged to addresses', { limits: { client: { requestsPerSecond: 1000, exemptHits: false } } }],
+  ['hits charged to forwarded addresses', {
+    trustProxy: ['loopback'],
+    limits: { client: { requestsPerSecond: 1000, exemptHits: false } }
+  }]
+]
+for (const [name, change] of features) {
+  t.test(`lines that proxies and tracers vary get the same bytes with ${name} (seed ${seed})`, async t => {
+    const warm = await warmTwins(t, change)
+    await compare(t, warm, 30, requests(warm.etag), withVariedLines)
+    await compareStreams(t, warm, 150, withVariedLines)
+  })
+}
 
 t.test('a known request that is split or pipelined at any byte gets the same response', async t => {
   const { twins } = await warmTwins(t)
@@ -160,13 +174,14 @@ t.test('a known request that is split or pipelined at any byte gets the same res
 async function compareStreams (
   t: Test,
   { twins, etag }: Awaited<ReturnType<typeof warmTwins>>,
-  streams: number
+  streams: number,
+  vary?: typeof withVariedLines
 ): Promise<void> {
   const known = requests(etag).slice(0, repeatable)
   const draw = drawFrom(seed)
   const [gets, posts] = [known.filter(text => !text.startsWith('POST')), known.filter(text => text.startsWith('POST'))]
   for (let nth = 0; nth < streams * factor; nth++) {
-    const stream = drawStream(draw, gets, posts)
+    const stream = drawStream(draw, gets, posts, vary)
     for (const steps of nth % 20 === 0 ? [stream, oneByOne(known)] : [stream]) {
       const { fast, plain } = await twins.run(steps)
       if (fast === plain) continue

@@ -216,7 +216,7 @@ export function listenerContextOf (proxy: ProxyContext, change: Partial<Listener
   return {
     config,
     proxy,
-    parsedRequests: new ParsedRequestCache(1e6),
+    knownRequests: new ParsedRequestCache(1e6, text => text.length),
     access: new ClientPolicies(config, new LocalBuckets(proxy.now)),
     responseBuilder: new ResponseBuilder(proxy, 'revalidate', false, true),
     metrics: new Metrics(),

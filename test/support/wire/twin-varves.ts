@@ -50,7 +50,10 @@ export async function startTwins (t: Test, change: ConfigChange = {}): Promise<T
     parsed: () => ({ fast: parsedBy(twins.fast.url), plain: parsedBy(twins.plain.url) }),
     run: async steps => {
       const [fast, plain] = await Promise.all(
-        [twins.fast, twins.plain].map(async ({ url }) => await runWireSession(url, steps))
+        [twins.fast, twins.plain].map(async ({ url }) =>
+          // Excludes seconds that pass between the two.
+          (await runWireSession(url, steps)).replaceAll(/^retry-after: .*\r\n/gm, '')
+        )
       )
       return { fast: fast ?? '', plain: plain ?? '' }
     },
@@ -83,6 +86,8 @@ async function recordsOf ({ metrics, log }: TestVarve): Promise<unknown> {
     accessLog: log.filter(({ msg }) => msg === 'request completed').map(line => ({
       ...line,
       id: '',
+      // Streams, or arrives whole.
+      ...(line['outcome'] === 'forwarded' && { bytes: 0 }),
       time: 0,
       tookMs: 0
     }))
@@ -100,13 +105,64 @@ export function drawFrom (seed: number): Draw {
 
 const lastRequest = 'GET /-/healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n'
 
+// Lines that differ from request to request, as proxies and tracers send them; `#` becomes one of three values.
+const variedLines = [
+  'X-Forwarded-For: 203.0.113.#',
+  'x-forwarded-for: 198.51.100.7, 203.0.113.#',
+  'X-Request-Id: id-#',
+  'traceparent: 00-0af7651916cd43dd8448eb211c8031#c-b7ad6b716920333#-01',
+  'User-Agent: agent #',
+  'USER-AGENT:#'
+]
+// Lines that look like those, yet can mean something else.
+const forgedLines = [
+  'X-Request-Id: #\r\n continued',
+  'X-Request-Id: #\r\n\tOrigin: https://evil.example',
+  'X-Request-Id: #\r\nIf-None-Match: *',
+  'User-Agent: #\xe9',
+  'X-Forwarded-For: 203.0.113.#\r\nX-Forwarded-For: 192.0.2.#',
+  'X-Request-Id: a\r\nX-Request-Id: #',
+  'X-User-Agent: #',
+  'User-Agent: #\r\nContent-Length: 0'
+]
+// Ends its connection. Whether a response to a POST in the same chunk comes before the error is a matter of time.
+const malformedLines = [
+  'User-Agent: #\nOrigin: https://evil.example',
+  'User-Agent: #\rIf-None-Match: *',
+  'User-Agent: #\x01',
+  'User-Agent: #\0',
+  'User-Agent : #',
+  'User-Agent'
+]
+
+/** Adds lines to a request that a varve may leave out of what it compares, and some that it may not. */
+export function withVariedLines (draw: Draw, request: string, isAlone: boolean): string {
+  let text = request
+  while (draw() < 0.5) {
+    const kind = draw()
+    const lines = kind < 0.85 ? variedLines : isAlone && kind > 0.95 ? malformedLines : forgedLines
+    const line = any(draw, lines).replaceAll('#', String(Math.floor(draw() * 3)))
+    const place = draw() < 0.7 ? /\r\n(?=\r\n)/ : /\r\n/
+    text = text.replace(place, `\r\n${line}\r\n`)
+  }
+  return text
+}
+
+type Vary = typeof withVariedLines
+
+const unvaried: Vary = (_draw, request) => request
+
+function any (draw: Draw, from: readonly string[]): string {
+  return from[Math.floor(draw() * from.length)] ?? ''
+}
+
 /** Draws the steps of one connection: requests that are kept apart, split, pipelined, half-closed or reset. */
-export function drawSession (draw: Draw, requests: readonly string[]): WireStep[] {
+export function drawSession (draw: Draw, requests: readonly string[], vary = unvaried): WireStep[] {
   const steps: WireStep[] = []
   let responses = 0
   for (let left = 1 + Math.floor(draw() * 10); left > 0; left--) {
     const batch = draw() < 0.85 ? 1 : 2 + Math.floor(draw() * 3)
-    const sent = Array.from({ length: batch }, () => requests[Math.floor(draw() * requests.length)] ?? '')
+    const sent = Array.from({ length: batch }, () => vary(draw, any(draw, requests), batch === 1))
     steps.push(...piecesOf(draw, sent.join('')).map(send => ({ send })))
     // Sends the next batch early at times.
     responses += batch
@@ -137,31 +193,35 @@ interface Piecemeal {
  * Draws an attack on a varve that remembers bytes: pieces that look like whole known requests, yet continue another
  * one. Honest requests of the same connection stand between.
  */
-export function drawStream (draw: Draw, gets: readonly string[], posts: readonly string[]): WireStep[] {
+export function drawStream (
+  draw: Draw,
+  gets: readonly string[],
+  posts: readonly string[],
+  vary = unvaried
+): WireStep[] {
   const steps: WireStep[] = []
   let responses = 0
   for (let left = 1 + Math.floor(draw() * 6); left > 0; left--) {
-    const drawn = drawPieces(draw, gets, posts)
+    const drawn = drawPieces(draw, gets, posts, vary)
     for (const send of drawn.pieces) if (send !== '') steps.push({ send })
     steps.push({ responses: responses += drawn.responses })
   }
   return [...steps, 'end']
 }
 
-function drawPieces (draw: Draw, gets: readonly string[], posts: readonly string[]): Piecemeal {
-  const any = (from: readonly string[]): string => from[Math.floor(draw() * from.length)] ?? ''
-  const known = any(draw() < 0.7 ? gets : posts)
+function drawPieces (draw: Draw, gets: readonly string[], posts: readonly string[], vary: Vary): Piecemeal {
+  const known = vary(draw, any(draw, draw() < 0.7 ? gets : posts), false)
   // Lets a second request follow the piece at times.
-  const tail = draw() < 0.4 ? any(gets) : ''
+  const tail = draw() < 0.4 ? any(draw, gets) : ''
   const tails = tail === '' ? 0 : 1
   const end = '\r\n\r\n'
   // Drops Host at times, which the piece has too.
-  const carrier = any(gets).slice(0, -end.length).replace(draw() < 0.7 ? /Host: .*\r\n/ : /^$/, '')
-  const [postHead = '', body = ''] = any(posts).split(/(?<=\r\n\r\n)/)
+  const carrier = any(draw, gets).slice(0, -end.length).replace(draw() < 0.7 ? /Host: .*\r\n/ : /^$/, '')
+  const [postHead = '', body = ''] = any(draw, posts).split(/(?<=\r\n\r\n)/)
   const cut = Math.floor(draw() * (body.length + 1))
   switch (Math.floor(draw() * 8)) {
     case 0:
-      return { pieces: [carrier + any(['\r\nX: ', '\r\nX:', '\r\n', '\r']), known + tail], responses: 1 + tails }
+      return { pieces: [carrier + any(draw, ['\r\nX: ', '\r\nX:', '\r\n', '\r']), known + tail], responses: 1 + tails }
     case 1:
       return { pieces: [postHead + body.slice(0, cut), body.slice(cut) + known + tail], responses: 2 + tails }
     case 2:
@@ -172,7 +232,7 @@ function drawPieces (draw: Draw, gets: readonly string[], posts: readonly string
       return { pieces: [head, `${size}\r\n`, known, `\r\n0${end}${tail}`], responses: 1 + tails }
     }
     case 4:
-      return { pieces: [any(['\r\n', '\n', '\r\n\r\n']), known + tail], responses: 1 + tails }
+      return { pieces: [any(draw, ['\r\n', '\n', '\r\n\r\n']), known + tail], responses: 1 + tails }
     case 5: {
       const at = Math.floor(draw() * known.length)
       return { pieces: [known.slice(0, at), known.slice(at) + tail], responses: 1 + tails }

@@ -22,7 +22,7 @@ export type WireStep =
 const limitMs = 60_000
 const responseStart = 'HTTP/1.1 '
 
-/** Takes the steps on a new connection; returns all received bytes as latin1 text, without Date and id. */
+/** Takes the steps on a new connection; returns all received bytes as latin1 text, without Date and varve's own ids. */
 export async function runWireSession (url: string, steps: readonly WireStep[]): Promise<string> {
   const { hostname, port, protocol } = new URL(url)
   const socket: Socket = protocol === 'https:'
@@ -72,7 +72,7 @@ export async function runWireSession (url: string, steps: readonly WireStep[]): 
   }
   await closed
   clearTimeout(limit)
-  return text.replaceAll(/^(?:Date|x-request-id): .*\r\n/gm, '')
+  return text.replaceAll(/^(?:Date: |x-request-id: req-[0-9a-f]{10}-).*\r\n/gm, '')
 }
 
 /** Counts the requests that Node parses in this process, by the URL of the server that they reach. */

@@ -168,14 +168,13 @@ t.test('a known request waits for the response that is due before it', async t =
   t.same(answered(), ['600', '500'])
 })
 
-t.test('requests with credentials or a trace, and large heads, are not remembered', async t => {
+t.test('requests with credentials, and large heads, are not remembered', async t => {
   const { client, parsed } = await start(t)
   const lines = [
     'Authorization: Bearer x',
     'Proxy-Authorization: Basic eA==',
     'X-Api-Key: x',
     'Cookie: a=b',
-    'traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
     'Expect: 100-continue',
     'Upgrade: h2c',
     `X-Long: ${'x'.repeat(2048)}`
@@ -186,6 +185,68 @@ t.test('requests with credentials or a trace, and large heads, are not remembere
   }
   await client.ask()
   t.equal(parsed(), 0, 'the known request still is')
+})
+
+const trace = 'traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-0'
+const varied = (nth: number): string =>
+  `User-Agent: ${nth}\r\nX-Forwarded-For: 203.0.113.${nth}\r\nX-Request-Id: id-${nth}\r\n${trace}${nth}\r\n`
+
+t.test('a known request may vary in lines that no feature reads', async t => {
+  const { client, parsed } = await start(t)
+  for (let times = 0; times < 2; times++) await client.ask(get(modules, varied(0)))
+  parsed()
+  for (let nth = 1; nth < 5; nth++) t.match(await client.ask(get(modules, varied(nth))), /detail=memory/)
+  t.equal(parsed(), 0)
+  const others = [
+    varied(5).replace('User-Agent', 'X-Agent'),
+    varied(5).replace('User-Agent: 5', 'User-Agent: 5\r\nUser-Agent: 6'),
+    varied(5).replace('User-Agent: 5', 'User-Agent: \xe9')
+  ]
+  for (const lines of others) t.match(await client.ask(get(modules, lines)), /detail=memory/)
+  t.equal(parsed(), others.length)
+})
+
+t.test('lines that a feature reads are read of every request', async t => {
+  const idOf = (text: string): string | undefined => /^x-request-id: (.*)\r$/im.exec(text)?.[1]
+  const proxied = await start(t, { trustProxy: ['loopback'] })
+  for (let nth = 0; nth < 4; nth++) t.equal(idOf(await proxied.client.ask(get(modules, varied(nth)))), `id-${nth}`)
+  t.equal(proxied.parsed(), 4)
+  const logged = await start(t, { log: { access: true } })
+  for (let nth = 0; nth < 4; nth++) await logged.client.ask(get(modules, varied(nth).replaceAll('0af', `${nth}af`)))
+  const traceIds = logged.varve.log.map(line => line['traceId']).filter(id => id !== undefined)
+  t.same(traceIds.map(id => String(id).slice(0, 3)), ['0af', '1af', '2af', '3af'])
+})
+
+t.test('a known request is charged to the client that a trusted proxy names', async t => {
+  const { client, parsed } = await start(t, {
+    trustProxy: ['loopback'],
+    limits: { client: { requestsPerSecond: 1, burst: 100, exemptHits: false } }
+  })
+  const from = async (nth: number): Promise<string> =>
+    await client.ask(get(modules, `X-Forwarded-For: 192.0.2.${nth}\r\n`))
+  // Has room for what each asks, and not for what both ask.
+  for (const [nth, requests] of [[2, 1], [1, 90], [2, 30]] as const) {
+    for (let times = 0; times < requests; times++) t.match(await from(nth), /detail=memory/)
+  }
+  t.equal(parsed(), 2, 'the others are known')
+  await until(async () => (await from(1)).includes('detail=limited'), 'the client has reached its limit')
+})
+
+t.test('a known request that turns out to be no hit is charged once', async t => {
+  const { varve, client } = await start(t, {
+    admin: { listen: '127.0.0.1:0', token: 'x' },
+    limits: { client: { requestsPerSecond: 1, burst: 20, exemptHits: false } }
+  })
+  let answered = 3
+  while ((await client.ask()).includes('200 OK')) {
+    answered++
+    await fetch(`${varve.adminUrl}/purge`, {
+      method: 'POST',
+      headers: { authorization: 'Bearer x' },
+      body: JSON.stringify({ method: 'GET', url: modules })
+    })
+  }
+  t.ok(answered >= 20, `${answered} of 20`)
 })
 
 t.test('a known request carries the present position', async t => {
