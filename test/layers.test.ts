@@ -137,6 +137,15 @@ t.test('every library is used in its own folder only, and api and chain do no in
   }
 })
 
+// Members and messages that Node keeps to itself, and listeners that others added.
+const nodeInternals =
+  /\.(?:removeAllListeners|removeListener|rawListeners|listeners)\(|\._[a-z]\w*|'_[a-z]\w*' in\b|internalMessage|\bemit\('(?:pause|resume|request|connection|data)'/
+
+t.test('only node.ts relies on undocumented parts of Node.js', async t => {
+  const using = files.filter(file => file.startsWith('src/') && nodeInternals.test(textOf(file)))
+  t.same(using, ['src/node.ts'])
+})
+
 t.test('tracing gives types everywhere, and is loaded only if it has a collector', async t => {
   const isTracing = (file = ''): boolean => layerOf(file) === 'tracing' || file === 'src/app/tracing.ts'
   const importing = files.filter(file => !isTracing(file)).flatMap(file =>

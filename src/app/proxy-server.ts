@@ -15,7 +15,7 @@ import { Cors } from '../http/cors.js'
 import { type DrainFlag } from '../http/listener.js'
 import { loadTickMs, LoadShedder } from '../http/load-shedder.js'
 import { RequestIds } from '../http/http-exchange.js'
-import { reloadPublicApp, publicApp } from '../http/public-app.js'
+import { publicApp } from '../http/public-app.js'
 import { type ListenerContext } from '../http/send-response.js'
 import { levels, type StatusSources } from '../http/status-conditions.js'
 import { statusOf } from '../http/status.js'
@@ -137,7 +137,7 @@ export async function buildProxyServer (
   const current = new CurrentConfig(config)
   const masker = new SecretMasker(config)
   const requestIds = new RequestIds()
-  const app = publicApp(listenerContextOf(config))
+  const { app, reload } = publicApp(listenerContextOf(config))
   const cancelRequests = async (): Promise<void> => {
     proxy.versionWaits.close()
     await upstreamLifecycle.close()
@@ -228,7 +228,7 @@ export async function buildProxyServer (
     },
     reload: async next => {
       following.apply(next)
-      const serve = await reloadPublicApp(app, listenerContextOf(next))
+      const serve = await reload(listenerContextOf(next))
       await upstreamLifecycle.reload(next)
       serve()
       clients.setLimit(maxConnectionsFor(next))

@@ -10,7 +10,8 @@ import {
 } from '../api/error-response.js'
 import { methodNotAllowedError } from '../api/pass-through-target.js'
 import { type ConnectionCutReason } from '../metrics/definitions.js'
-import { findPendingResponse, printLines } from './http-exchange.js'
+import { findPendingResponse } from '../node.js'
+import { printLines } from './http-exchange.js'
 
 // Gives the client time to read the error before the connection closes.
 const lingerMs = 1000

@@ -6,7 +6,7 @@ import { type ConnectionCutReason } from '../metrics/definitions.js'
 import { type HeldBytes, type InFlightBytes } from '../upstreams/in-flight-bytes.js'
 import { clientShare, ClientShares } from '../clients/client-shares.js'
 import { peerNetworkOf } from './client-address.js'
-import { findPendingResponse } from './http-exchange.js'
+import { findPendingResponse } from '../node.js'
 
 /** Receives counts of connections that varve closed. */
 export interface ClosedConnectionMetrics {

@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { type IncomingMessage, ServerResponse } from 'node:http'
-import { type Socket } from 'node:net'
+import { type IncomingMessage, type ServerResponse } from 'node:http'
 import { type FastifyReply, type FastifyRequest } from 'fastify'
 import { type ProxyContext } from '../proxy/proxy-context.js'
 import { type RequestSource, trustedProxyCheck } from './client-address.js'
@@ -40,12 +39,6 @@ export function hijackExchange (
     receivedAtMs: proxy.now() - reply.elapsedTime,
     id: request.id
   }
-}
-
-/** Returns the response that a connection waits for, from the field that Node's own error handler reads. */
-export function findPendingResponse (socket: Socket): ServerResponse | undefined {
-  const message = '_httpMessage' in socket ? socket._httpMessage : undefined
-  return message instanceof ServerResponse ? message : undefined
 }
 
 /** Prints header lines: names and values in turn. */

@@ -1,5 +1,6 @@
 import { type IncomingMessage, type ServerResponse } from 'node:http'
 import { type Socket } from 'node:net'
+import { pauseReading, resumeReading } from '../node.js'
 
 type Serve = (request: IncomingMessage, response: ServerResponse) => void
 
@@ -39,20 +40,4 @@ export class PipelineQueue {
       })
     })
   }
-}
-
-// Emits events instead of calling pause(): Node stops its handle on them, and the stream state that it relies on stays.
-function pauseReading (socket: Socket): void {
-  pauseHandle.call(socket)
-  socket.on('resume', pauseHandle)
-}
-
-function resumeReading (socket: Socket): void {
-  socket.off('resume', pauseHandle)
-  // Skips sockets that Node paused: for an unread body until it is read, after a failed parse for good.
-  if (!socket.isPaused()) socket.emit('resume')
-}
-
-function pauseHandle (this: Socket): void {
-  this.emit('pause')
 }

@@ -1,4 +1,4 @@
-import { ServerResponse, STATUS_CODES } from 'node:http'
+import { type ServerResponse, STATUS_CODES } from 'node:http'
 import { pipeline } from 'node:stream/promises'
 import { type Logger } from 'pino'
 import { type Config } from '../config/schema.js'
@@ -10,6 +10,7 @@ import { type ClientResponse, type ResponseBuilder } from '../proxy/response-bui
 import { matchEndpoint } from '../api/read-request.js'
 import { type RemainingBody, type ResponseSource } from '../api/upstream-response.js'
 import { type AccessField, accessFields } from '../config/access-fields.js'
+import { writePrintedHead } from '../node.js'
 import { type ClientPolicies } from './client-policies.js'
 import { type Certificate } from './certificate.js'
 import { type ConnectionLimiter } from './connection-limiter.js'
@@ -24,9 +25,6 @@ import {
 } from './http-exchange.js'
 import { toErrorResponse } from './client-errors.js'
 import { traceIdOf, endTrace, type RequestTracer } from './request-tracing.js'
-
-// Private to Node: without it every head takes the public writeHead. See README.md.
-const printHead = (ServerResponse.prototype as { readonly _storeHeader?: PrintHead })._storeHeader
 
 /** Parts of the public listener. */
 export interface ListenerContext {
@@ -226,9 +224,6 @@ function writeInChunks (
   writeMore()
 }
 
-/** Node's internal printer of a response head: status line, given headers, then its own (Date, Connection). */
-type PrintHead = (this: ServerResponse, firstLine: string, lines: readonly string[]) => void
-
 /**
  * Writes a response head. Inserts cached header text unchecked: checking and printing it again took a quarter of the
  * time of a hit.
@@ -240,21 +235,13 @@ export function writeHead (
   requestId: string
 ): void {
   const reason = STATUS_CODES[status] ?? 'unknown'
-  if (printHead === undefined || headerText === undefined || body === undefined) {
-    // Passes the reason: a head that Node rejects would otherwise leave its reason on the error response.
-    response.writeHead(
-      status,
-      reason,
-      rawHeaders.concat(extraHeaders, requestIdHeader, requestId)
-    )
-    return
+  if (headerText !== undefined && body !== undefined) {
+    const text = `HTTP/1.1 ${status} ${reason}\r\n${headerText}${requestIdHeader}: ${requestId}\r\n`
+    const lines = ['content-length', String(body.length), ...extraHeaders]
+    if (writePrintedHead(response, status, text, lines)) return
   }
-  response.statusCode = status
-  printHead.call(response, `HTTP/1.1 ${status} ${reason}\r\n${headerText}${requestIdHeader}: ${requestId}\r\n`, [
-    'content-length',
-    String(body.length),
-    ...extraHeaders
-  ])
+  // Passes the reason: a head that Node rejects would otherwise leave its reason on the error response.
+  response.writeHead(status, reason, rawHeaders.concat(extraHeaders, requestIdHeader, requestId))
 }
 
 /**

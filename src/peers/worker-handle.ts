@@ -1,7 +1,7 @@
 import cluster, { type Worker } from 'node:cluster'
 import { createInterface } from 'node:readline'
 import { withTimeout } from '../with-timeout.js'
-import { closeUnacceptedConnections, type RejectedConnections } from './close-unaccepted-connections.js'
+import { closeUnacceptedConnections, type RejectedConnections } from '../node.js'
 import { Deferred } from './deferred.js'
 import { IpcCalls } from './ipc-calls.js'
 import {

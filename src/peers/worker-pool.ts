@@ -1,7 +1,7 @@
 import cluster from 'node:cluster'
 import { setTimeout as pause } from 'node:timers/promises'
 import { withTimeout } from '../with-timeout.js'
-import { type RejectedConnections } from './close-unaccepted-connections.js'
+import { type RejectedConnections } from '../node.js'
 import { type ShutdownDeadlines, type ToWorker } from './messages.js'
 import { type WorkerExit, WorkerHandle, type WorkerHandleOptions } from './worker-handle.js'
 

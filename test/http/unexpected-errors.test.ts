@@ -1,17 +1,51 @@
 import { Agent } from 'node:http'
+import { fastify } from 'fastify'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
 import { Metrics } from '../../src/metrics/metrics.js'
 import { type ProxyContext } from '../../src/proxy/proxy-context.js'
 import { adminApp } from '../../src/http/admin-app.js'
+import { headerTimeouts, serverTimeouts } from '../../src/http/listener.js'
 import { publicApp } from '../../src/http/public-app.js'
 import { type ListenerContext, reportUnexpectedError } from '../../src/http/send-response.js'
+import { certificate, certificateKey } from '../support/certificate.js'
 import { type TestRequest, sendRequest } from '../support/client.js'
 import { contextAt, listenerContextOf } from '../support/proxy-context.js'
 import { startEmptyUpstream } from '../support/stub-upstream.js'
 
 const modules = '/v1/accounts/0x1/modules?ledger_version=500'
 const traceId = '0af7651916cd43dd8448eb211c80319c'
+
+/** Lists all that a server is set to, by public and private names. */
+function settingsOf (server: object): Record<string, unknown> {
+  const all = Reflect.ownKeys(server).map(name => [String(name), Reflect.get(server, name) as unknown] as const)
+  return Object.fromEntries(
+    all.filter(([name, value]) => name !== '_eventsCount' && typeof value !== 'object' && typeof value !== 'function')
+  )
+}
+
+t.test('the server has each setting that Fastify would give it, and a reload adds no listener', async t => {
+  const stub = await startEmptyUpstream(t)
+  const context = listenerContextOf(contextAt(t, stub.url).context)
+  const identity = { cert: certificate, key: certificateKey }
+  const http = { requireHostHeader: false, ...headerTimeouts, maxHeaderSize: 16 * 1024 }
+  const options = { ...serverTimeouts, forceCloseConnections: 'idle' } as const
+  const plain = fastify({ ...options, http })
+  const secure = fastify({ ...options, https: { ...http, ...identity, handshakeTimeout: 5000 } })
+  const withCertificate = { ...context, certificate: { identity, watch: () => {} } as never }
+  for (const [own, { server }] of [[context, plain], [withCertificate, secure]] as const) {
+    const { app, reload } = publicApp(own)
+    t.teardown(async () => await app.close())
+    t.same(settingsOf(app.server), settingsOf(Object.assign(server, { maxHeadersCount: 1000 })))
+    const countAll = (): unknown =>
+      app.server.eventNames().map(event => [String(event), app.server.listenerCount(event)])
+    const before = countAll()
+    t.ok(app.server.listenerCount('clientError') === 1)
+    for (let times = 0; times < 20; times++) (await reload(context))()
+    t.same(countAll(), before)
+  }
+})
+
 const boom = (): never => {
   throw new TypeError('unforeseen failure')
 }
@@ -24,7 +58,7 @@ async function broken (t: Test, change: Change) {
   const { context } = contextAt(t, stub.url)
   const log: string[] = []
   const metrics = new Metrics()
-  const app = publicApp(
+  const { app } = publicApp(
     change(listenerContextOf(context, { metrics, log: pino({}, { write: line => log.push(line) }) }), context)
   )
   t.teardown(async () => await app.close())

@@ -62,7 +62,9 @@ async function proxyAt (
   const made = contextAt(t, url).context
   const parts = { ...made, settings: { ...made.settings, ...settings } }
   const config = configSchema.parse({ limits: { bodyKb: 1 } })
-  const app = publicApp(listenerContextOf(parts, { config, responseBuilder: new ResponseBuilder(parts, cacheControl) }))
+  const { app } = publicApp(
+    listenerContextOf(parts, { config, responseBuilder: new ResponseBuilder(parts, cacheControl) })
+  )
   t.teardown(async () => {
     await app.close()
   })

@@ -1,10 +1,10 @@
-import { type IncomingMessage, type Server } from 'node:http'
+import { type ChildProcess } from 'node:child_process'
+import { type IncomingMessage, type Server, ServerResponse } from 'node:http'
 import { Server as SecureServer } from 'node:https'
 import { type Socket } from 'node:net'
-import { findPendingResponse } from './http-exchange.js'
 
-/** Event of a server: an idle connection received a chunk, which its listener may take from the parser. */
-export const idleChunkEvent = 'varve:idleChunk'
+// All that relies on undocumented parts of Node.js; each part is tested where Node shows its effect. Nothing else
+// removes listeners of others, forges messages or uses private members (test/layers.test.ts).
 
 type DataListener = (chunk: Buffer) => void
 
@@ -15,21 +15,28 @@ export function bypassedConnectionOf (socket: Socket): BypassedConnection | unde
   return connections.get(socket)
 }
 
+/** Takes a chunk of an idle connection from the parser, or returns false. */
+export type ChunkListener = (socket: Socket, chunk: Buffer) => boolean
+
 /**
- * Offers each chunk of an idle connection to `idleChunkEvent` before Node's parser. Replaces the one listener that Node
- * gives its parser; calls `onUnsupported` once if a Node.js release has none.
+ * Offers each chunk of an idle connection to a listener before Node's parser. Replaces the one listener that Node gives
+ * its parser; calls `onUnsupported` once if a Node.js release has none.
  */
-export function installParserBypass (server: Server, onUnsupported: () => void): void {
+export function installParserBypass (
+  server: Server,
+  listener: () => ChunkListener | undefined,
+  onUnsupported: () => void
+): void {
   let isUnsupported = false
   server.on(server instanceof SecureServer ? 'secureConnection' : 'connection', (socket: Socket) => {
-    if (isUnsupported || socket.destroyed || server.listenerCount(idleChunkEvent) === 0) return
+    if (isUnsupported || socket.destroyed || listener() === undefined) return
     const [parse, ...others] = socket.listeners('data') as DataListener[]
     if (parse === undefined || others.length > 0) {
       isUnsupported = true
       onUnsupported()
       return
     }
-    const connection = new BypassedConnection(server, socket, parse)
+    const connection = new BypassedConnection(listener, socket, parse)
     connections.set(socket, connection)
     const receive: DataListener & { listener?: DataListener } = chunk => connection.receive(chunk)
     // Lets Node remove this listener as its own when it gives the socket away.
@@ -61,10 +68,8 @@ const maxOpenBytes = 4096
 
 /** Connection whose chunks may bypass the parser. */
 export class BypassedConnection {
-  readonly socket: Socket
-  /** Set by the listener of `idleChunkEvent` that answered the chunk. */
-  isTaken = false
-  readonly #server: Server
+  readonly #socket: Socket
+  readonly #listener: () => ChunkListener | undefined
   readonly #parse: DataListener
   #hasParsed = false
   // An open span keeps the parser's place in the stream (law 15: bytes mean what the one parser says). Once too many
@@ -74,9 +79,9 @@ export class BypassedConnection {
   // Span of the chunk that this tick parses.
   #current: Span | undefined
 
-  constructor (server: Server, socket: Socket, parse: DataListener) {
-    this.#server = server
-    this.socket = socket
+  constructor (listener: () => ChunkListener | undefined, socket: Socket, parse: DataListener) {
+    this.#listener = listener
+    this.#socket = socket
     this.#parse = parse
   }
 
@@ -91,11 +96,7 @@ export class BypassedConnection {
   }
 
   receive (chunk: Buffer): void {
-    if (this.#isIdle) {
-      this.isTaken = false
-      this.#server.emit(idleChunkEvent, this, chunk)
-      if (this.isTaken) return
-    }
+    if (this.#isIdle && this.#listener()?.(this.#socket, chunk) === true) return
     this.#hasParsed = true
     if (this.#isTracked) this.#parseTracked(chunk)
     else this.#parse(chunk)
@@ -125,7 +126,7 @@ export class BypassedConnection {
   // Writing past a pending response, or before unsent bytes, would change the order of responses. The parser gets the
   // first chunk always, since its time limit for a head would end the connection.
   get #isIdle (): boolean {
-    const { socket } = this
+    const socket = this.#socket
     return this.#hasParsed && this.#isTracked && this.#open === undefined && socket.writable &&
       socket.writableLength === 0 && findPendingResponse(socket) === undefined
   }
@@ -150,4 +151,104 @@ function unfinishedPartOf ({ bytes, requests }: Span): Span | undefined {
     if (at > bytes.length) return undefined
   }
   return { bytes: bytes.subarray(at), requests: [] }
+}
+
+/** Returns the response that a connection waits for, from the field that Node's own error handler reads. */
+export function findPendingResponse (socket: Socket): ServerResponse | undefined {
+  const message = '_httpMessage' in socket ? socket._httpMessage : undefined
+  return message instanceof ServerResponse ? message : undefined
+}
+
+/**
+ * Stops reading a socket: emits the events on which Node stops its handle. A public pause() would change the state of
+ * the stream, which Node relies on, and Node undoes it.
+ */
+export function pauseReading (socket: Socket): void {
+  pauseHandle.call(socket)
+  socket.on('resume', pauseHandle)
+}
+
+/** Reads a socket again. */
+export function resumeReading (socket: Socket): void {
+  socket.off('resume', pauseHandle)
+  // Skips sockets that Node paused: for an unread body until it is read, after a failed parse for good.
+  if (!socket.isPaused()) socket.emit('resume')
+}
+
+function pauseHandle (this: Socket): void {
+  this.emit('pause')
+}
+
+/** Node's internal printer of a response head: status line, given headers, then its own (Date, Connection). */
+type PrintHead = (this: ServerResponse, firstLine: string, lines: readonly string[]) => void
+
+const printHead = (ServerResponse.prototype as { readonly _storeHeader?: PrintHead })._storeHeader
+
+/** Writes a response head of text that was validated before, and further lines; false where this Node.js cannot. */
+export function writePrintedHead (
+  response: ServerResponse,
+  status: number,
+  text: string,
+  lines: readonly string[]
+): boolean {
+  if (printHead === undefined) return false
+  response.statusCode = status
+  printHead.call(response, text, lines)
+  return true
+}
+
+/** Sets the largest request head, which Node reads for each new connection of an open server. */
+export function setMaxHeaderSize (server: Server, maxHeaderSize: number): void {
+  Object.assign(server, { maxHeaderSize })
+}
+
+/** The primary's own handle of a connection that it sends to a worker. */
+interface Handle {
+  close(): void
+}
+
+/**
+ * Internal message of node:cluster that hands over or acknowledges a connection; undocumented by Node.js
+ * (src/peers/README.md).
+ */
+interface ClusterMessage {
+  readonly cmd?: unknown
+  readonly act?: unknown
+  readonly seq?: number
+  readonly ack?: number
+}
+
+/** Connections that one worker could not accept; after a second failure they are closed. */
+export type RejectedConnections = WeakSet<object>
+
+/**
+ * Closes connections that a worker never accepts. Without it node:cluster waits for ever, so their clients hang and the
+ * worker gets no more.
+ */
+export function closeUnacceptedConnections (child: ChildProcess, rejectedConnections: RejectedConnections): void {
+  // A process that could not start, for want of file descriptors, has no channel.
+  if ((child as Partial<ChildProcess>).send === undefined) return
+  const unaccepted = new Map<number, Handle>()
+  const send = child.send.bind(child) as (...args: unknown[]) => boolean
+  child.send = ((message: ClusterMessage, handle?: Handle, ...rest: unknown[]) => {
+    if (message.act === 'newconn' && message.seq !== undefined && handle !== undefined) {
+      unaccepted.set(message.seq, handle)
+    }
+    return send(message, handle, ...rest)
+  }) as ChildProcess['send']
+  child.on('internalMessage', ({ cmd, ack }: ClusterMessage) => {
+    if (ack !== undefined) unaccepted.delete(ack)
+    if (cmd === 'NODE_HANDLE_NACK') { for (const [seq, handle] of unaccepted) acknowledge(seq, handle) }
+  })
+  child.once('exit', () => {
+    for (const handle of unaccepted.values()) handle.close()
+  })
+
+  // Acknowledges in the worker's place: first as rejected, so another worker gets the connection; then as accepted, so
+  // it is closed.
+  function acknowledge (seq: number, handle: Handle): void {
+    const isAccepted = rejectedConnections.has(handle)
+    rejectedConnections.add(handle)
+    child.emit('internalMessage', { cmd: 'NODE_CLUSTER', ack: seq, accepted: isAccepted })
+  }
 }
