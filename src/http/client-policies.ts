@@ -141,8 +141,20 @@ export class ClientPolicies {
     if (allowance === undefined) return
     const waitMs = await this.#buckets.take(this.clientIdOf(request), allowance)
     if (waitMs > 0) {
+      const { perSecond, burst } = allowance
       const seconds = String(Math.ceil(waitMs / 1000))
-      throw webFrameworkError(429, 'too many requests', ['retry-after', seconds])
+      const [policy, text] = this.clientNameOf(request) === undefined
+        ? ['address', 'an address (limits.client.requestsPerSecond)']
+        : ['key', 'this key']
+      // draft-ietf-httpapi-ratelimit-headers: the quota of a window, and what is left of it.
+      throw webFrameworkError(429, `too many requests: ${perSecond} per second for ${text}`, [
+        'retry-after',
+        seconds,
+        'ratelimit-policy',
+        `"${policy}";q=${burst};w=${Math.ceil(burst / perSecond)}`,
+        'ratelimit',
+        `"${policy}";r=0;t=${seconds}`
+      ])
     }
   }
 

@@ -57,11 +57,14 @@ async function isLimited (t: Test, fetchNth: (nth: number) => Promise<TestRespon
     headers: {
       'content-type': 'application/json',
       'retry-after': '1',
+      'ratelimit-policy': '"address";q=3;w=3',
+      ratelimit: '"address";r=0;t=1',
       'cache-status': 'varve; detail=limited',
       'cache-control': 'no-store'
     }
   })
-  t.same(JSON.parse(got.body), { message: 'too many requests', error_code: 'web_framework_error', vm_error_code: null })
+  const message = 'too many requests: 1 per second for an address (limits.client.requestsPerSecond)'
+  t.same(JSON.parse(got.body), { message, error_code: 'web_framework_error', vm_error_code: null })
 }
 
 t.test('an address may read so many times a second from upstreams; hits are not limited', async t => {
