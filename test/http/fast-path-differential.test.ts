@@ -133,6 +133,7 @@ t.test('the same holds over TLS', async t => {
 const features: Array<[name: string, change: ConfigChange]> = [
   ['no feature that reads such lines', { log: { access: false } }],
   ['a trusted proxy', { trustProxy: ['loopback'] }],
+  ['access lines that name who asked', { trustProxy: ['loopback'], log: { access: true, clientAddress: true } }],
   ['traces', { log: { access: false }, tracing: { otlpUrl: 'http://127.0.0.1:9', sample: 1 } }],
   ['hits charged to addresses', { limits: { client: { requestsPerSecond: 1000, exemptHits: false } } }],
   ['hits charged to forwarded addresses', {
