@@ -142,6 +142,9 @@ export function withVariedLines (draw: Draw, request: string, isAlone: boolean):
     const kind = draw()
     const lines = kind < 0.85 ? variedLines : isAlone && kind > 0.95 ? malformedLines : forgedLines
     const line = any(draw, lines).replaceAll('#', String(Math.floor(draw() * 3)))
+    // Takes the place of a line of its name, except at times: repeated lines are never known.
+    const [name = ''] = line.split(/ ?:/, 1)
+    if (draw() < 0.9) text = text.replace(new RegExp(`\\r\\n${name}:[^\\r\\n]*`, 'gi'), '')
     const place = draw() < 0.7 ? /\r\n(?=\r\n)/ : /\r\n/
     text = text.replace(place, `\r\n${line}\r\n`)
   }
