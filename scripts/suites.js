@@ -10,7 +10,7 @@ const replicas = [
   ...slow('app/', 'start-faults', 'start-without-upstreams', 'shared-log'),
   ...slow('cache/', 'disk-folder', 'disk-tier'),
   ...slow('chain/', 'chain-resets', 'chain-separation', 'spaces', 'upstream-chains', 'wrong-chain'),
-  ...slow('peers/', 'fetch-leases', 'host-peers', 'lost-records', 'purges'),
+  ...slow('peers/', 'fetch-leases', 'host-peers', 'lost-records', 'purges', 'redis-tail', 'shared-tail'),
   ...slow('', 'config/reload', 'metrics/series-count', 'cli/warm', 'peers/worker-pool'),
   ...slow('redis/', 'changes', 'create-client', 'link'),
   ...slow('sandbox/', 'reads', 'transactions'),

@@ -144,7 +144,7 @@ function capture ({ path }: Endpoint, segments: readonly string[]): CapturedSegm
     const part = path[at]
     if (typeof part === 'string' && part !== segments[at]) return undefined
   }
-  return path.map((part, at) => typeof part === 'string' ? part : { parameter: part, raw: segments[at] ?? '' })
+  return path.map((part, at) => typeof part === 'string' ? part : { parameter: part, raw: String(segments[at]) })
 }
 
 function readSegment ({ parameter, raw }: Exclude<CapturedSegment, string>): string {

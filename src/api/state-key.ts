@@ -38,6 +38,8 @@ const variants: Readonly<Record<string, number>> = {
   i256: 17
 }
 
+const knownVariants: ReadonlySet<number> = new Set(Object.values(variants))
+
 /** Group of the resources of an object. */
 export const objectGroup = structTagOf('0x1::object::ObjectGroup')
 /** Resource of the features that the chain has switched on. */
@@ -97,10 +99,47 @@ export function stateKeyInBody (canonical: string): Buffer {
   const headLength = kind === rawKind ? 1 : 33
   const rest = bytes.subarray(headLength)
   const content = rest.subarray(rest.findIndex(byte => byte < 0x80) + 1)
-  if (kind > rawKind || bytes.length * 2 !== digits.length || !sizedBytes(content).equals(rest)) {
+  const isWhole = bytes.length * 2 === digits.length && sizedBytes(content).equals(rest)
+  if (kind > rawKind || !isWhole || (kind === pathKind && !isPath(content))) {
     throw new TypeError('not a state key in BCS')
   }
   return kind === pathKind ? bytes : Buffer.concat([bytes.subarray(0, headLength), content])
+}
+
+// Nodes respond with 500 to a path that they cannot read, which would count against every upstream in turn.
+function isPath (path: Buffer): boolean {
+  const [kind = Infinity] = path
+  if (kind > groupPath) return false
+  return (kind === codePath ? nameEnd(path, 33) : structEnd(path, 1, 0)) === path.length
+}
+
+const maxTypeDepth = 32
+
+/** Returns the end of a struct tag in BCS; NaN for bytes that are none. */
+function structEnd (bytes: Buffer, start: number, depth: number): number {
+  const typesAt = nameEnd(bytes, nameEnd(bytes, start + 32))
+  const count = bytes[typesAt]
+  // Nodes accept fewer arguments than one byte counts.
+  if (count === undefined || count >= 0x80 || depth > maxTypeDepth) return NaN
+  let at = typesAt + 1
+  for (let nth = 0; nth < count; nth++) at = tagEnd(bytes, at, depth + 1)
+  return at
+}
+
+function tagEnd (bytes: Buffer, at: number, depth: number): number {
+  const variant = bytes[at]
+  if (variant === undefined || depth > maxTypeDepth) return NaN
+  if (variant === vectorVariant) return tagEnd(bytes, at + 1, depth + 1)
+  if (variant === structVariant) return structEnd(bytes, at + 1, depth + 1)
+  // Leaves types that varve does not know to the node.
+  return knownVariants.has(variant) ? at + 1 : bytes.length
+}
+
+/** Returns the end of an identifier in BCS; NaN for bytes that are none. */
+function nameEnd (bytes: Buffer, at: number): number {
+  const length = bytes[at]
+  const end = at + 1 + (length ?? NaN)
+  return /^[A-Za-z_]\w*$/.test(bytes.toString('latin1', at + 1, end)) && end <= bytes.length ? end : NaN
 }
 
 /** Returns true for a state key that is neither of an account nor of a table. */

@@ -99,7 +99,7 @@ export function possibleReasonsOf ({ keyedBy }: Pick<Endpoint, 'keyedBy'>): read
   return [...ofAll, ...ofKeying[keyedBy]]
 }
 
-/** Lifetime of a full page of events: a path can lead to another stream (docs/node-behaviour.md, "Event streams"). */
+/** Lifetime of lists that can change: a path can lead to another stream (docs/node-behaviour.md, "Event streams"). */
 interface LifetimeOptions {
   readonly eventsTtlMs: number
 }
@@ -169,7 +169,7 @@ export function judge (read: Read, response: UpstreamResponse, options: Lifetime
     return judgePage(read, read.page, readPage(response.body), oldest.version, head.version, options)
   }
   if (keyedBy === 'summaries' && read.mayBeMoving) {
-    return judgeSummaries(read, readSummaryVersions(response.body, read.path), oldest.version, head.version)
+    return judgeSummaries(read, readSummaryVersions(response.body, read.path), oldest.version, head.version, options)
   }
   if (keyedBy === 'hash' && read.mayBeMoving) {
     return judgeTransaction(read, readTransactionSummary(response.body), oldest.version, head.version)
@@ -291,7 +291,8 @@ function judgeSummaries (
   { query }: Read,
   versions: readonly bigint[] | undefined,
   oldest: bigint,
-  head: bigint
+  head: bigint,
+  { eventsTtlMs }: LifetimeOptions
 ): StoreVerdict {
   if (versions === undefined) return notStorable('unreadable')
   const { start_version: start = 0n, end_version: end, limit } = Object.fromEntries(
@@ -299,15 +300,19 @@ function judgeSummaries (
   )
   // A node without the beginning of the range lists what it has (docs/node-behaviour.md, "Transactions").
   if (start < oldest) return notStorable('outside_window')
-  const mayBeAt = (version: bigint, nth: number): boolean =>
-    version >= (nth === 0 ? start : (versions[nth - 1] ?? start) + 1n) && (end === undefined || version <= end)
-  if (!versions.every(mayBeAt) || (limit !== undefined && versions.length > limit)) return notStorable('gapped_page')
+  let least = start
+  for (const version of versions) {
+    if (version < least || (end !== undefined && version > end)) return notStorable('gapped_page')
+    least = version + 1n
+  }
+  if (limit !== undefined && versions.length > limit) return notStorable('gapped_page')
   if (versions.some(version => version > head)) return notStorable('outside_window')
   const isFull = limit === BigInt(versions.length)
   if (!isFull && (end === undefined || end > head)) {
     return notStorable(versions.length === 0 ? 'empty_page' : 'short_page')
   }
-  return storable({ lowestVersion: start })
+  // A node may list too few until its index has all of its history.
+  return storable({ ttlMs: eventsTtlMs, lowestVersion: start })
 }
 
 function judgeAuxiliary (

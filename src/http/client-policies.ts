@@ -151,7 +151,7 @@ export class ClientPolicies {
         'retry-after',
         seconds,
         'ratelimit-policy',
-        `"${policy}";q=${burst};w=${Math.ceil(burst / perSecond)}`,
+        `"${policy}";q=${Math.max(1, Math.floor(burst))};w=${Math.ceil(burst / perSecond)}`,
         'ratelimit',
         `"${policy}";r=0;t=${seconds}`
       ])

@@ -39,6 +39,7 @@ export class HitPath {
   readonly #passToRouter: RequestListener
   readonly #pipelineQueue: PipelineQueue
   readonly #writer: HitWriter
+  readonly #ignored: readonly string[]
   readonly #excludedHeaders: readonly string[]
   readonly #textOf: (bytes: Buffer) => string | undefined
 
@@ -54,9 +55,9 @@ export class HitPath {
     this.#passToRouter = passToRouter
     this.#pipelineQueue = new PipelineQueue(() => context.metrics.connectionCut('pipelining'))
     this.#writer = new HitWriter(context.clients)
-    const ignored = ignoredHeadersOf(context)
-    this.#excludedHeaders = [...excludedHeaders, ...uniqueHeaders.filter(name => !ignored.includes(name))]
-    this.#textOf = requestTextReader(ignored, Math.min(maxHeadBytes, context.config.limits.headerKb * 1024))
+    this.#ignored = ignoredHeadersOf(context)
+    this.#excludedHeaders = [...excludedHeaders, ...uniqueHeaders.filter(name => !this.#ignored.includes(name))]
+    this.#textOf = requestTextReader(this.#ignored, Math.min(maxHeadBytes, context.config.limits.headerKb * 1024))
   }
 
   /** Serves a request that Node has parsed, after all earlier ones of its connection. */
@@ -183,8 +184,15 @@ export class HitPath {
       // Leaves repeated lines to Node, which joins them or drops some.
       const isRepeated = varyingHeaders.some(name => (headersDistinct[name]?.length ?? 0) > 1)
       if (text === undefined || isRepeated) return
-      this.#context.knownRequests.put(text, { parsed, sent: { method, url, headers: headersReadOf(headers) } })
+      // Copies the text, which shares the memory of the whole chunk (law 10: nothing grows without bound).
+      const copy = Buffer.from(text, 'latin1').toString('latin1')
+      this.#context.knownRequests.put(copy, { parsed, sent: { method, url, headers: this.#headersReadOf(headers) } })
     })
+  }
+
+  /** Picks the headers that a hit reads beside those that chose its read. */
+  #headersReadOf (headers: IncomingHttpHeaders): IncomingHttpHeaders {
+    return Object.fromEntries(readHeaders.flatMap(name => this.#ignored.includes(name) ? [] : [[name, headers[name]]]))
   }
 
   /** Serves a chunk of known bytes on an idle connection; returns false to leave it to Node's parser. */
@@ -248,6 +256,9 @@ const varyingHeaders = [
   'cf-connecting-ip'
 ]
 
+// A hit reads these beside what chose its read.
+const readHeaders = ['accept-encoding', 'if-none-match', 'origin', 'user-agent', 'x-forwarded-for']
+
 /** Lists the headers whose values a hit may differ in: no feature of this configuration reads them for a hit. */
 function ignoredHeadersOf ({ access, tracer, config: { log, trustProxy } }: ListenerContext): readonly string[] {
   const isBehindProxy = trustProxy.length > 0
@@ -285,17 +296,6 @@ function requestTextReader (ignored: readonly string[], maxHead: number): (bytes
       from = ignoredName.lastIndex = head.indexOf('\r\n', ignoredName.lastIndex)
     }
     return text + sent.slice(from)
-  }
-}
-
-/** Picks the headers that a hit reads beside those that chose its read. */
-function headersReadOf (headers: IncomingHttpHeaders): IncomingHttpHeaders {
-  return {
-    'accept-encoding': headers['accept-encoding'],
-    'if-none-match': headers['if-none-match'],
-    origin: headers.origin,
-    'user-agent': headers['user-agent'],
-    'x-forwarded-for': headers['x-forwarded-for']
   }
 }
 

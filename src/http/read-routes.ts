@@ -114,9 +114,9 @@ export function addReadRoutes (app: FastifyInstance, context: ListenerContext): 
     const isRead = method === 'GET' ? !announcesBody(request) : length > 0 && length <= maxBodyBytes
     if (!isRead || !access.isUnrestricted(request)) return false
     try {
-      checkRequest(request)
       const match = matchEndpoint(url, method)
       if (match === undefined) return false
+      checkRequest(request)
       serveKnown(match, exchange, body ?? noBody).catch(() => {})
     } catch (error) {
       sendFailure(context, exchange, error)

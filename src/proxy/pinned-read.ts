@@ -36,18 +36,13 @@ export interface PinnedRead {
 }
 
 /** Pins a read to the present chain, once that is known; rejects with 503 while no upstream has reported a chain. */
-export async function pinToCurrentChain (context: ProxyContext, read: Read, client: ReadClient): Promise<PinnedRead> {
-  if (context.tracker.space === undefined) await context.resolveChain()
-  return pinNow(context, read, client, undefined)
-}
-
-/** Pins a read to the present chain; throws a 503 where none is known. */
-export function pinNow (
+export async function pinToCurrentChain (
   context: ProxyContext,
   read: Read,
   client: ReadClient,
-  arrivedAtMs: number | undefined
-): PinnedRead {
+  arrivedAtMs?: number
+): Promise<PinnedRead> {
+  if (context.tracker.space === undefined) await context.resolveChain()
   const { space } = context.tracker
   if (space === undefined) throw noUpstreamError(context, 'no upstream has been reached yet, so the chain is unknown')
   return pinTo(space, read, client, arrivedAtMs)

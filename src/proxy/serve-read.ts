@@ -18,7 +18,7 @@ import {
   type Loaded,
   type Outcome
 } from './outcomes.js'
-import { noClient, pinNow, pinToCurrentChain, type PinnedRead, type ReadClient } from './pinned-read.js'
+import { noClient, pinToCurrentChain, type PinnedRead, type ReadClient } from './pinned-read.js'
 import { type ProxyContext } from './proxy-context.js'
 import { countPrunedResponse, highestVersionOf, rejectPruned, rejectPrunedPage } from './pruned-reads.js'
 import { type ParsedRequest } from './parsed-request.js'
@@ -53,13 +53,12 @@ export async function serveRead (context: ProxyContext, read: Read, client: Read
     context.lowestRequested.record(read.requestedVersion, context.tracker.position)
   }
   const arrivedAtMs = context.now()
-  if (context.tracker.space === undefined) await context.resolveChain()
-  let pinned = pinNow(context, read, client, arrivedAtMs)
+  let pinned = await pinToCurrentChain(context, read, client, arrivedAtMs)
   if (isAboveServedHead(context, read)) {
     await client.admit?.()
     await waitForVersions(context, read, client)
     // The chain may have been reset during the wait.
-    pinned = { ...await pinToCurrentChain(context, read, client), arrivedAtMs }
+    pinned = await pinToCurrentChain(context, read, client, arrivedAtMs)
   }
   if (pinned.acceptsFollowedHead) await context.follower?.bringUp(arrivedAtMs)
   let outcome = await serve(context, pinned)

@@ -1,5 +1,6 @@
 import t from 'tap'
 import { classOf, keysOf, type Read } from '../../src/api/read.js'
+import { groupKey, moduleKey, resourceKey, structTagOf } from '../../src/api/state-key.js'
 import { type RawRequest, matchEndpoint, readRequest } from '../../src/api/read-request.js'
 
 const viewBcs = 'application/x.aptos.view_function+bcs'
@@ -73,10 +74,22 @@ t.test('a state key is one key in every variant of its hex, and bytes that are n
     read('/v1/experimental/state_values/raw?ledger_version=5', { body: JSON.stringify({ key }) })
   const table = `01${'5eed'.padStart(64, '0')}`
   const longKey = 'ab'.repeat(300)
-  for (const key of ['0202abcd', `${table}00`, `${table}ac02${longKey}`, `00${'1'.padStart(64, '0')}01ff`]) {
+  const owner = '1'.padStart(64, '0')
+  const path = (hex: string): string => `00${owner}${(hex.length / 2).toString(16).padStart(2, '0')}${hex}`
+  // The path of 0x1::a::B with one type argument of these bytes.
+  const typed = (argument: string): string => path(`01${owner}0161014201${argument}`)
+  const ofAccounts = [
+    moduleKey(owner, 'a'),
+    ...['0x1::a::B', '0x1::a::B<vector<u8>,0x2::c::D<u64,i8>>'].flatMap(text => [
+      resourceKey(owner, structTagOf(text)),
+      groupKey(owner, structTagOf(text))
+    ])
+  ].map(key => String(key?.toString('hex')))
+  const valid = ['0202abcd', `${table}00`, `${table}ac02${longKey}`, ...ofAccounts, typed('0bffff')]
+  for (const key of valid) {
     for (const variant of [`0x${key}`, key.toUpperCase()]) {
       t.equal(keysFor(value(variant)).value, keysFor(value(key)).value, variant)
-      t.not(keysFor(value(variant)).text, keysFor(value(key)).text, 'a not-found quotes the text')
+      t.equal(keysFor(value(variant)).text === keysFor(value(key)).text, variant === key, 'a not-found quotes the text')
     }
   }
   t.not(keysFor(value('0202abcd')).value, keysFor(value('0202abce')).value)
@@ -91,7 +104,10 @@ t.test('a state key is one key in every variant of its hex, and bytes that are n
     '0202abcd00',
     '0202ab',
     '0202abc',
-    '0X0202abcd'
+    '0X0202abcd',
+    ...['ff', '03', '', `00${owner}`, `00${owner}0161ff`, `00${owner}013f`, `00${owner}0261`].map(path),
+    ...[`01${owner}01610142`, `01${owner}0161014280`, `01${owner}0161014200ff`].map(path),
+    ...['', '01ff', '06', '07', '06'.repeat(50) + '01'].map(typed)
   ]
   for (const key of wrong) {
     t.throws(() => value(key), { status: 400, code: 'invalid_input' }, key)

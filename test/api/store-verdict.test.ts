@@ -192,6 +192,7 @@ t.test('a page of what an account sent is stored if full, contiguous and by that
     ['of another sender', three, sent(5, 3, { sender: '0xa2' }), 'unreadable'],
     ['of two senders', three, [...sent(5, 2), user(99, { sender: '0xa2', sequence_number: '7' })], 'unreadable'],
     ['no address', three, sent(5, 3, { sender: 'a sender' }), 'unreadable'],
+    ['no transactions', three, [1, 2, 3], 'unreadable'],
     ['orderless', three, sent(5, 3, { sequence_number: null }), 'unreadable'],
     ['pending', three, sent(5, 3, { type: 'pending_transaction', version: undefined }), 'unreadable'],
     ['unsettled', three, sent(5, 3, { success: null }), 'pending_transaction'],
@@ -214,6 +215,8 @@ t.test('summaries are stored from a start that is not pruned, if full or if the 
   const ranged = (query: string): string => `/v1/accounts/00a1/transaction_summaries?${query}`
   const three = ranged('start_version=50&limit=3')
   const reached = ranged('start_version=50&end_version=1000')
+  const stored = judge(read(three), responseOf(sums(50, 60, 61)), bounds)
+  t.equal(stored.lifetime?.ttlMs, bounds.eventsTtlMs, 'an index that is not complete has listed too few for a time')
   judgeRows(t, [
     ['full', three, sums(50, 60, 61), undefined],
     ['a range below the head', reached, sums(50, 60, 61), undefined],

@@ -27,6 +27,21 @@ t.test(`the served position never goes back, in any order of responses (${seedTi
   }))
 })
 
+t.test('only a head of our chain that is new here counts as news of a peer', async t => {
+  let now = 0
+  const tracker = new Tracker(undefined, () => now)
+  tracker.learn(at(100), 'x-aptos-')
+  const report = (position: Position): number => {
+    tracker.learnOfPeer({ position, family: 'x-aptos-' })
+    return tracker.peerHeadAgeMs
+  }
+  t.equal(report(at(100)), Infinity, 'known here')
+  t.equal(report(at(110, 1100, 0, 9)), Infinity, 'of another chain')
+  t.equal(report(at(110)), 0)
+  now = 5
+  t.equal(report(at(110)), 5)
+})
+
 t.test('head and oldest version come from the same response', async t => {
   const tracker = new Tracker(undefined, () => 0)
   const ahead = at(100, 1000, 50)

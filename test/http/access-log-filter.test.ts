@@ -4,6 +4,7 @@ import { configSchema } from '../../src/config/schema.js'
 import { sendRequest } from '../support/client.js'
 import { respondOk, startStubUpstream } from '../support/stub-upstream.js'
 import { varveAt, varveAtSandbox } from '../support/varve.js'
+import { runWireSession } from '../support/wire/wire-session.js'
 
 const read = '/v1/accounts/0x1/modules?ledger_version=500'
 
@@ -80,6 +81,11 @@ t.test('GET /-/healthz on the public listener needs no key and no upstream, and 
     headers: { 'cache-control': 'no-store', 'cache-status': 'varve; detail=health' }
   })
   t.match(await varve.get('/-/healthz', { method: 'HEAD' }), { status: 200, body: '' })
+  const checks = ['', 'Host: x\r\nContent-Encoding: gzip\r\n', 'Host: x\r\nExpect: x\r\n']
+  for (const lines of checks) {
+    const sent = `GET /-/healthz HTTP/1.1\r\n${lines}Connection: close\r\n\r\n`
+    t.match(await runWireSession(varve.url, [{ send: sent }]), /^HTTP\/1\.1 200 /, lines)
+  }
   t.match(await varve.get('/-/healthz/x'), { status: 401 })
   t.match(await varve.get('/-/healthz', { method: 'DELETE' }), { status: 401 })
   t.notOk(varve.log.some(({ url, method }) => url === '/-/healthz' && method !== 'DELETE'), 'it has no access line')
