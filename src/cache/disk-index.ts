@@ -1,3 +1,8 @@
+import { hash } from 'node:crypto'
+import { intervalKeyOf } from '../api/read.js'
+import { type PurgedEntries } from './disk-purges.js'
+import { digestBytes, type EntryIdentity, type NumberedInterval } from './disk-segment.js'
+
 /** Place of a record in the log. */
 export interface RecordPlace {
   readonly segment: number
@@ -5,13 +10,6 @@ export interface RecordPlace {
   readonly length: number
   /** True after a hit, so that eviction copies the entry forward. */
   readonly isHit?: boolean
-}
-
-/** Interval of an entry, with the number at the end of its key. */
-export interface NumberedInterval {
-  readonly first: bigint
-  readonly last: bigint
-  readonly number: bigint
 }
 
 // A slot has two words of the digest, then segment, offset and length, which is negative after a hit.
@@ -87,6 +85,37 @@ export class DiskIndex {
     this.#tables[nth] ??= new DigestTable(this.#hasSegment)
     return this.#tables[nth]
   }
+}
+
+/** Indexes an entry; of two whose intervals share a version the older one leaves, because nothing proves either. */
+export function addEntry (index: DiskIndex, { digest, interval }: EntryIdentity, place: RecordPlace): void {
+  if (interval !== undefined) {
+    const { family, first, last, number } = interval
+    for (const other of index.overlapping(family, first, last)) {
+      index.deleteInterval(family, other)
+      if (other.number !== number) index.delete(digestOfText(intervalKeyOf(family, other.number)))
+    }
+    index.addInterval(family, interval)
+  }
+  index.set(digest, place)
+}
+
+/** Removes what a purge covers from an index; returns true if there was any. */
+export function removePurged (index: DiskIndex, { isOfAll, digests, intervals }: PurgedEntries): boolean {
+  if (isOfAll) return index.size > 0
+  const removed = digests.map(digest => index.delete(digest))
+  for (const { family, first, last } of intervals) {
+    for (const interval of index.overlapping(family, first, last)) {
+      index.deleteInterval(family, interval)
+      removed.push(index.delete(digestOfText(intervalKeyOf(family, interval.number))))
+    }
+  }
+  return removed.includes(true)
+}
+
+/** Returns the digest that names a key in the log. */
+export function digestOfText (text: string): Buffer {
+  return hash('sha256', text, 'buffer').subarray(0, digestBytes)
 }
 
 /** Hash table with open addressing; a deleted slot keeps its length, and has segment 0. */

@@ -1,7 +1,13 @@
 import { crc32 } from 'node:zlib'
 import { ByteReader, ByteWriter } from './byte-codec.js'
-import { type NumberedInterval } from './disk-index.js'
 import { type StoreSpace } from './tier.js'
+
+/** Interval of an entry, with the number at the end of its key. */
+export interface NumberedInterval {
+  readonly first: bigint
+  readonly last: bigint
+  readonly number: bigint
+}
 
 /** Interval of an entry in its family, without the name of the space. */
 export interface FamilyInterval extends NumberedInterval {

@@ -1,9 +1,8 @@
-import { hash } from 'node:crypto'
 import { setImmediate as pause } from 'node:timers/promises'
 import { familyOfKey, intervalKeyOf } from '../api/read.js'
 import { withTimeout } from '../with-timeout.js'
 import { DiskFiles, type DiskOperation } from './disk-files.js'
-import { DiskIndex, type RecordPlace } from './disk-index.js'
+import { addEntry, digestOfText, DiskIndex, type RecordPlace, removePurged } from './disk-index.js'
 import { type LogKeeper, type LogMember, segmentBytesOf, type StoredRows } from './disk-keeper.js'
 import { DiskLog, type ListedSegment, stepsPerPause } from './disk-log.js'
 import {
@@ -16,7 +15,6 @@ import {
   type PurgedEntries
 } from './disk-purges.js'
 import {
-  digestBytes,
   encodeEntryRecord,
   entryIn,
   type EntryIdentity,
@@ -158,7 +156,9 @@ export class DiskTier implements LowerStore, OwnStore {
 
   async #join (): Promise<readonly number[]> {
     this.#joining ??= this.#keeper.joinLog().then(({ purges, segments }) => {
-      this.#purges = DiskPurges.decode(Buffer.from(purges)) ?? this.#purges
+      const joined = DiskPurges.decode(Buffer.from(purges))
+      if (joined === undefined) throw new Error('the purges of the log are damaged')
+      this.#purges = joined
       return segments
     })
     this.#joining.catch(() => {
@@ -211,12 +211,14 @@ export class DiskTier implements LowerStore, OwnStore {
   }
 
   /** Applies a purge of any process, in the order of their numbers. */
-  applyPurge (encoded: Uint8Array): boolean {
+  async applyPurge (encoded: Uint8Array): Promise<boolean> {
+    // One that follows the purges which a join returns is applied on top of them.
+    await this.#joining
     const purge = decodePurge(encoded)
     this.#purges.add(purge, this.#options.now())
     const unsynced = this.#unsynced.get(contentOf(purge))
     if (unsynced !== undefined) unsynced.isApplied = true
-    const removed = [...this.#indexes.values()].map(index => removeFrom(index, purge))
+    const removed = [...this.#indexes.values()].map(index => removePurged(index, purge))
     if (purge.isOfAll) this.#indexes.clear()
     // Before the index is read nothing says what was there.
     return removed.includes(true) || !this.#isLoaded
@@ -232,7 +234,7 @@ export class DiskTier implements LowerStore, OwnStore {
       const item = list.item(nth)
       const place = { segment: number, offset: item.offset, length: item.length }
       if (isCopied) this.#addCopy(space, item, place)
-      else if (this.#isIndexable(item)) add(this.#indexFor(space), item, place)
+      else if (this.#isIndexable(item)) addEntry(this.#indexFor(space), item, place)
     }
   }
 
@@ -316,7 +318,7 @@ export class DiskTier implements LowerStore, OwnStore {
       const index = this.#indexFor(space)
       // Another process may have appended a newer one meanwhile.
       const isNewest = (index.get(item.digest)?.segment ?? 0) <= number
-      if (isNewest && this.#isIndexable(item)) add(index, item, { segment: number, offset, length })
+      if (isNewest && this.#isIndexable(item)) addEntry(index, item, { segment: number, offset, length })
     }
   }
 
@@ -338,7 +340,7 @@ export class DiskTier implements LowerStore, OwnStore {
     // A purge or a newer entry may have overtaken the copy.
     const isReplaced = index.get(digest) !== undefined ||
       (interval !== undefined && index.overlapping(interval.family, interval.first, interval.last).length > 0)
-    if (!isReplaced && !this.#isPurged(what)) add(index, what, place)
+    if (!isReplaced && !this.#isPurged(what)) addEntry(index, what, place)
   }
 
   #indexFor ({ name }: StoreSpace): DiskIndex {
@@ -396,7 +398,7 @@ export class DiskTier implements LowerStore, OwnStore {
       const place = await this.#log.append({ space, record, what })
       // A purge may have overtaken the write.
       if (this.#isPurged(what)) return
-      add(this.#indexFor(space), what, place)
+      addEntry(this.#indexFor(space), what, place)
     } catch (error) {
       metrics.diskFailed('write')
       throw error
@@ -445,32 +447,6 @@ export class DiskTier implements LowerStore, OwnStore {
   }
 }
 
-/** Indexes an entry; of two whose intervals share a version the older one leaves, because nothing proves either. */
-function add (index: DiskIndex, { digest, interval }: EntryIdentity, place: RecordPlace): void {
-  if (interval !== undefined) {
-    const { family, first, last, number } = interval
-    for (const other of index.overlapping(family, first, last)) {
-      index.deleteInterval(family, other)
-      if (other.number !== number) index.delete(digestOfText(intervalKeyOf(family, other.number)))
-    }
-    index.addInterval(family, interval)
-  }
-  index.set(digest, place)
-}
-
-/** Removes what a purge covers from an index; returns true if there was any. */
-function removeFrom (index: DiskIndex, { isOfAll, digests, intervals }: PurgedEntries): boolean {
-  if (isOfAll) return index.size > 0
-  const removed = digests.map(digest => index.delete(digest))
-  for (const { family, first, last } of intervals) {
-    for (const interval of index.overlapping(family, first, last)) {
-      index.deleteInterval(family, interval)
-      removed.push(index.delete(digestOfText(intervalKeyOf(family, interval.number))))
-    }
-  }
-  return removed.includes(true)
-}
-
 function isExpired ({ writtenAtMs, expiresAtMs }: EntryRecord, nowMs: number): boolean {
   return expiresAtMs <= nowMs || (expiresAtMs < Infinity && writtenAtMs > nowMs + clockToleranceMs)
 }
@@ -492,8 +468,4 @@ function withoutSpace ({ name }: StoreSpace, text: string): string {
 
 function digestOf (space: StoreSpace, key: string): Buffer {
   return digestOfText(withoutSpace(space, key))
-}
-
-function digestOfText (text: string): Buffer {
-  return hash('sha256', text, 'buffer').subarray(0, digestBytes)
 }

@@ -49,6 +49,41 @@ t.test('a purge that comes before the index is read holds, and costs no other en
   t.same([await found(disk, 'a'), await found(disk, 'b')], [undefined, 'x'])
 })
 
+t.test('a purge right behind the list that a process joins with holds', async t => {
+  const { keeper, path, ...first } = await opened(t, entryOf('a', 'x'), entryOf('b', 'x'))
+  const purging: Array<Promise<boolean>> = []
+  const late = await openDiskTier(t, path, roomBytes, false, {
+    writers: 1,
+    keeper,
+    keeperFor: member => ({
+      ...keeper.for(member),
+      joinLog: async () => {
+        const joined = await keeper.for(member).joinLog()
+        purging.push(purge({ ...first, keeper }, 'a'))
+        // Its message comes before the list is taken over.
+        await new Promise(resolve => setImmediate(resolve))
+        return joined
+      }
+    })
+  })
+  await late.tier.load()
+  await Promise.all(purging)
+  t.same([await found(late, 'a'), await found(late, 'b')], [undefined, 'x'])
+})
+
+t.test('a process that gets a damaged list of purges joins no log, and finds nothing', async t => {
+  const { keeper, path } = await opened(t, entryOf('a', 'x'))
+  const late = await openDiskTier(t, path, roomBytes, true, {
+    writers: 1,
+    keeper,
+    keeperFor: member => ({
+      ...keeper.for(member),
+      joinLog: async () => ({ purges: Buffer.from('damaged'), segments: [1] })
+    })
+  })
+  t.same([await found(late, 'a'), late.counts.failed], [undefined, ['scan']])
+})
+
 t.test('a purge that overtakes a write on its way covers it, also after a restart', async t => {
   const disk = await opened(t)
   for (let at = 0; at < 50; at++) {

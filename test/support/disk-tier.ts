@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { setImmediate as pause } from 'node:timers/promises'
 import { type Test } from 'tap'
 import { DiskFiles, type DiskOperation } from '../../src/cache/disk-files.js'
-import { DiskKeeper } from '../../src/cache/disk-keeper.js'
+import { DiskKeeper, type LogKeeper, type LogMember } from '../../src/cache/disk-keeper.js'
 import { decodeHeader, decodeRecord, frameBytes } from '../../src/cache/disk-segment.js'
 import { DiskTier } from '../../src/cache/disk-tier.js'
 import { type StoreSpace } from '../../src/cache/tier.js'
@@ -27,13 +27,21 @@ export interface TestDiskTier {
   clockMs: number
 }
 
+/** Log that a disk tier shares with others. */
+export interface SharedLog {
+  readonly writers: number
+  readonly keeper?: DiskKeeper
+  /** Returns what the tier calls instead of the methods of the keeper. */
+  readonly keeperFor?: (member: LogMember) => LogKeeper
+}
+
 /** Opens a disk tier in a folder as a process would. */
 export async function openDiskTier (
   t: Test,
   path: string,
   maxBytes: number,
   isLoaded = true,
-  { writers, keeper: sharedKeeper }: { readonly writers: number, readonly keeper?: DiskKeeper } = { writers: 1 }
+  { writers, keeper: sharedKeeper, keeperFor }: SharedLog = { writers: 1 }
 ): Promise<TestDiskTier> {
   const counts: TestDiskTier['counts'] = { written: 0, corrupt: 0, dropped: 0, evicted: 0, failed: [] }
   const now = (): number => performance.now()
@@ -56,7 +64,7 @@ export async function openDiskTier (
     path,
     maxBytes,
     writers,
-    keeperFor: member => keeper.for(member),
+    keeperFor: keeperFor ?? (member => keeper.for(member)),
     maxEntryBytes: 8 * 1024 * 1024,
     metrics: {
       wrote: () => {
