@@ -106,6 +106,7 @@ const maxUnsaved = 1000
 // A stopped process holds no other up.
 const maxEvictMs = 500
 const maxCopyMs = 1000
+const hasLeft = 'this process has left the log'
 
 /** Returns the bytes of a segment: small enough that one is a small part of the room of each writer. */
 export function segmentBytesOf (maxBytes: number, writers: number): number {
@@ -121,10 +122,11 @@ export class DiskKeeper {
   // Oldest first.
   readonly #segments = new Map<number, KeptSegment>()
   readonly #members = new Set<LogMember>()
+  readonly #gone = new WeakSet<LogMember>()
   // Processes that have not responded to an eviction yet, so that no later one waits for them.
   readonly #silent = new Set<LogMember>()
-  // Evicted segments, by the process that copies what was hit in them.
-  readonly #leaving = new Map<number, LogMember>()
+  // Evicted segments whose files stay until what was hit in them is copied, by the process that copies it.
+  readonly #leaving = new Map<KeptSegment, LogMember>()
   #purges = new DiskPurges(0)
   #lastNumber = 0
   #obsolete = 0
@@ -133,6 +135,8 @@ export class DiskKeeper {
   #hasFile = false
   #saving: Promise<void> = Promise.resolve()
   #lastTurn: Promise<unknown> = Promise.resolve()
+  // Resolves when the last evicted segments have given their room, or their process takes too long.
+  #copied: Promise<void> = Promise.resolve()
   #onCopied = (): void => {}
 
   constructor (options: DiskKeeperOptions) {
@@ -158,6 +162,8 @@ export class DiskKeeper {
       if (segment === undefined) await files.remove(number)
       else this.#segments.set(number, segment)
     }
+    // An open file would keep the room of a removed one.
+    files.close()
     this.#purges = purges ?? new DiskPurges(randomInt(2 ** 32))
     this.#saved = this.#purges.sequence
     if (purges !== undefined) this.#purges.skip(maxUnsaved)
@@ -169,6 +175,8 @@ export class DiskKeeper {
     return {
       isShared: this.#options.writers > 1,
       joinLog: async () => {
+        // A message may arrive after the exit of its process.
+        if (this.#gone.has(member)) throw new Error(hasLeft)
         this.#members.add(member)
         return { purges: this.#purges.encode(), segments: [...this.#segments.keys()] }
       },
@@ -193,9 +201,11 @@ export class DiskKeeper {
 
   /** Gives the segment of a process that is gone to others. */
   async leave (member: LogMember): Promise<void> {
+    this.#gone.add(member)
     this.#members.delete(member)
     this.#silent.delete(member)
-    await this.#remove([...this.#leaving].flatMap(([number, by]) => by === member ? [number] : []))
+    // The next segment waits for no copies of a process that is gone.
+    this.#onCopied()
     await this.#inTurn(async () => {
       await this.#release(member)
     })
@@ -255,23 +265,25 @@ export class DiskKeeper {
 
   async #begin (member: LogMember, { space, bytes, mustEvict }: BeginSegment): Promise<BegunSegment> {
     const { maxBytes, writers } = this.#options
-    // A message may arrive after the exit of its process.
-    if (!this.#members.has(member)) throw new Error('this process has left the log')
+    if (!this.#members.has(member)) throw new Error(hasLeft)
     await this.#release(member)
+    await this.#copied
     // A restart goes on where it was, or many would evict a full log without writing anything.
     const continued = [...this.#segments.values()].slice(-writers).find(segment =>
       segment.writer === undefined && segment.space === space.name &&
       segment.bytes + bytes <= this.#segmentBytes * 3 / 4
     )
     const needed = Math.max(this.#segmentBytes, bytes)
+    const leavingBytes = sizeOf(this.#leaving.keys())
     // Leaves room for what is copied forward.
     const isOver = (): boolean =>
-      this.#bytesBeside(continued) + needed > maxBytes - this.#segmentBytes || this.#segments.size > this.#mostSegments
+      this.#bytesBeside(continued) + leavingBytes + needed > maxBytes - this.#segmentBytes ||
+      this.#segments.size > this.#mostSegments
     const evicted: Hits[] = []
     for (const segment of [...this.#segments.values()]) {
       if (!isOver() && !(mustEvict && evicted.length === 0)) break
       if (segment.writer !== undefined || segment === continued) continue
-      const hits = await this.#evict(segment.number, member)
+      const hits = await this.#evict(segment, member)
       // Law 7: chains never mix.
       evicted.push(segment.space === space.name ? hits : { ...hits, places: [] })
     }
@@ -283,16 +295,16 @@ export class DiskKeeper {
 
   #bytesBeside (continued: KeptSegment | undefined): number {
     return [...this.#segments.values()].reduce((sum, segment) => {
-      const { bytes, writer } = segment
       if (segment === continued) return sum
-      return sum + Math.max(writer === undefined ? 0 : this.#segmentBytes, Math.ceil(bytes / blockBytes) * blockBytes)
+      return sum + Math.max(segment.writer === undefined ? 0 : this.#segmentBytes, sizeOf([segment]))
     }, 0)
   }
 
   /** Evicts a segment, but for its file; returns what any process has hit in it. */
-  async #evict (number: number, by: LogMember): Promise<Hits> {
+  async #evict (segment: KeptSegment, by: LogMember): Promise<Hits> {
+    const { number } = segment
     this.#segments.delete(number)
-    this.#leaving.set(number, by)
+    this.#leaving.set(segment, by)
     const hits = await Promise.all([...this.#members].map(async member => await this.#hitsOf(member, number, by)))
     const lengths = new Map<number, number>()
     for (const list of hits) for (let at = 0; at < list.length; at += 2) lengths.set(list[at] ?? 0, list[at + 1] ?? 0)
@@ -317,19 +329,21 @@ export class DiskKeeper {
     const copied = new Promise<void>(resolve => {
       this.#onCopied = resolve
     })
-    this.#lastTurn = this.#lastTurn.then(async () => await withTimeout(maxCopyMs, copied))
+    this.#copied = withTimeout(maxCopyMs, copied)
   }
 
   async #remove (segments: readonly number[]): Promise<void> {
     for (const number of segments) {
-      this.#leaving.delete(number)
       this.#segments.delete(number)
       await this.#options.files.remove(number)
     }
+    for (const segment of this.#leaving.keys()) if (segments.includes(segment.number)) this.#leaving.delete(segment)
     if (segments.length > 0) this.#onCopied()
   }
 
+  /** Ends what a process has begun and evicted before, whether or not it has got a response. */
   async #release (member: LogMember): Promise<void> {
+    await this.#remove([...this.#leaving].flatMap(([{ number }, by]) => by === member ? [number] : []))
     for (const segment of this.#segments.values()) {
       if (segment.writer !== member) continue
       segment.writer = undefined
@@ -375,6 +389,10 @@ export class DiskKeeper {
     this.#saved = sequence
     this.#hasFile = true
   }
+}
+
+function sizeOf (segments: Iterable<KeptSegment>): number {
+  return [...segments].reduce((sum, { bytes }) => sum + Math.ceil(bytes / blockBytes) * blockBytes, 0)
 }
 
 /** Calls a process that nothing waits for. */

@@ -23,6 +23,7 @@ export class IpcCalls<Remote extends object> {
   readonly #mask: (text: string) => string
   readonly #pending = new Map<number, Deferred<Result>>()
   #lastId = 0
+  #isClosed = false
 
   /** `mask` removes secrets from the text of an error. */
   constructor (send: (message: CallMessage) => void, own: object, mask = (text: string): string => text) {
@@ -41,6 +42,7 @@ export class IpcCalls<Remote extends object> {
     const pending = new Deferred<Result>()
     this.#pending.set(id, pending)
     this.#send({ kind: 'call', id, method, args })
+    if (this.#isClosed) this.close()
     const result = await withTimeout(timeoutMs, pending.promise)
     this.#pending.delete(id)
     if (result === undefined) throw noResponse
@@ -54,8 +56,9 @@ export class IpcCalls<Remote extends object> {
     else this.#pending.get(message.id)?.resolve(message)
   }
 
-  /** Fails all calls that wait, because the other process is gone. */
+  /** Fails all calls that wait, and later ones at once, because the other process is gone. */
   close (): void {
+    this.#isClosed = true
     for (const [id, pending] of this.#pending) {
       pending.resolve({ kind: 'result', id, failure: failureOf(new Error('the other process of varve exited')) })
     }

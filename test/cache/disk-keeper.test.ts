@@ -18,6 +18,29 @@ async function two (t: Test, path = testFolder(t)): Promise<[Opened, Opened]> {
   return [Object.assign(one, { path }), Object.assign(other, { path })]
 }
 
+/** Returns a process that has nothing. */
+const memberWith = (evict: LogMember['evict'] = async () => new Uint32Array()): LogMember => ({
+  applyPurge: () => false,
+  learn: () => {
+    throw new Error('gone')
+  },
+  evict,
+  resetLog: async () => {}
+})
+
+/** Fills a log and closes it; returns its folder. */
+async function filled (t: Test): Promise<string> {
+  const disk = await openedAt(t, testFolder(t), room)
+  for (let at = 0; at < 30; at++) {
+    await put(disk, ...Array.from({ length: 10 }, (_, nth) => entryOf(`${at}-${nth}`, randomBytes(9000))))
+  }
+  await disk.tier.close()
+  return disk.path
+}
+
+const bytesIn = (path: string): number =>
+  segmentsIn(path).reduce((sum, each) => sum + (statSync(each, { throwIfNoEntry: false })?.size ?? 0), 0)
+
 const learned = async (disk: Opened, key: string): Promise<void> => {
   await until(async () => await found(disk, key) !== undefined, `${key} is known`)
 }
@@ -64,9 +87,7 @@ t.test('what any process has hit stays, the files stay within the room, and all 
       await put(disk, ...Array.from({ length: 5 }, (_, nth) => entryOf(`${at}-${nth}`, randomBytes(9000))))
     }
     await until(async () => await found(other, 'hot') === 'x' && await blockAt(other, 15n) === '1', 'copies arrive')
-    const bytes = segmentsIn(one.path).reduce((sum, path) => {
-      return sum + (statSync(path, { throwIfNoEntry: false })?.size ?? 0)
-    }, 0)
+    const bytes = bytesIn(one.path)
     if (bytes > room) t.fail(`${bytes} bytes`)
   }
   t.same([await found(one, 'hot'), await found(one, 'cold'), await found(other, 'cold')], ['x', undefined, undefined])
@@ -74,13 +95,10 @@ t.test('what any process has hit stays, the files stay within the room, and all 
 })
 
 t.test('many restarts of a full log lose little', async t => {
-  const path = testFolder(t)
+  const path = await filled(t)
   const first = await openedAt(t, path, room)
-  for (let at = 0; at < 30; at++) {
-    await put(first, ...Array.from({ length: 10 }, (_, nth) => entryOf(`${at}-${nth}`, randomBytes(9000))))
-  }
-  await first.tier.close()
   const { entries: before = 0 } = first.tier.status
+  await first.tier.close()
   for (let times = 0; times < 20; times++) {
     const disk = await openedAt(t, path, room, entryOf(`restart ${times}`, 'x'))
     await disk.tier.close()
@@ -94,17 +112,10 @@ t.test('many restarts of a full log lose little', async t => {
 t.test('a process that does not respond holds an eviction up once, and one that is gone not at all', async t => {
   const [one] = await two(t)
   let evictions = 0
-  const silent: LogMember = {
-    applyPurge: () => false,
-    learn: () => {
-      throw new Error('gone')
-    },
-    evict: async () => {
-      evictions++
-      return await new Promise<Uint32Array>(() => {})
-    },
-    resetLog: async () => {}
-  }
+  const silent = memberWith(async () => {
+    evictions++
+    return await new Promise<Uint32Array>(() => {})
+  })
   const keeper = one.keeper.for(silent)
   await keeper.joinLog()
   const { number } = await keeper.beginSegment({ space, bytes: 1, mustEvict: false })
@@ -116,7 +127,56 @@ t.test('a process that does not respond holds an eviction up once, and one that 
   t.ok(performance.now() - began < evictions * 400, 'it is awaited once')
   await one.keeper.leave(silent)
   await t.rejects(keeper.beginSegment({ space, bytes: 1, mustEvict: false }), /has left the log/)
+  await t.rejects(keeper.joinLog(), /has left the log/)
   t.notOk(segmentsIn(one.path).some(path => path.endsWith(`0${number}.segment`)))
+})
+
+t.test('what a process evicts that dies or gives up leaves, so a smaller room is kept', async t => {
+  for (const how of ['dies', 'gives up']) {
+    const path = await filled(t)
+    const { keeper } = await openDiskTier(t, path, room / 2, true, { writers: 2 })
+    let leaving: Promise<void> | undefined
+    let evictions = 0
+    const member = memberWith(async () => {
+      evictions++
+      if (how === 'dies') leaving ??= keeper.leave(member)
+      return new Uint32Array()
+    })
+    const methods = keeper.for(member)
+    await methods.joinLog()
+    // Its process never gets the response.
+    const { evicted } = await methods.beginSegment({ space, bytes: 1, mustEvict: false })
+    t.ok(evicted.length > 1, `${evicted.length} segments`)
+    t.equal(evictions, how === 'dies' ? 1 : evicted.length)
+    await (leaving ?? methods.beginSegment({ space, bytes: 1, mustEvict: false }))
+    t.ok(bytesIn(path) <= room / 2, `${how}: ${bytesIn(path)} bytes`)
+  }
+})
+
+t.test('a segment begins when the room of those that were evicted before is given, and no later', async t => {
+  const { keeper } = await openDiskTier(t, await filled(t), room, true, { writers: 2 })
+  const began: string[] = []
+  const begin = async (name: string): Promise<() => Promise<void>> => {
+    const methods = keeper.for(memberWith(async (_number, _obsolete, isOwn) => {
+      if (isOwn) began.push(name)
+      return new Uint32Array()
+    }))
+    await methods.joinLog()
+    const { evicted } = await methods.beginSegment({ space, bytes: 1, mustEvict: true })
+    return async () => {
+      await methods.endEviction(evicted.map(({ number }) => number), 0)
+    }
+  }
+  const startMs = performance.now()
+  const [first, second, third] = [begin('first'), begin('second'), begin('third')]
+  const endFirst = await first
+  for (let turn = 0; turn < 20; turn++) await new Promise(resolve => setImmediate(resolve))
+  t.same([...new Set(began)], ['first'])
+  await endFirst()
+  await (await second)()
+  await (await third)()
+  t.same([...new Set(began)], ['first', 'second', 'third'])
+  t.ok(performance.now() - startMs < 900, 'no wait runs into its limit')
 })
 
 t.test('a segment that was damaged before it is continued costs one write, not all', async t => {
