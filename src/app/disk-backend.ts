@@ -20,8 +20,6 @@ export interface DiskBackendOptions {
 const resumeEveryMs = 500
 // A larger folder is read on beside the reads of clients.
 const maxLoadMs = 3000
-// A disk that hangs holds a stop no longer.
-const maxStopMs = 2000
 
 /** Builds the disk tier on the log of this host, and what keeps it true. */
 export function diskBackendOf (log: HostLog, options: DiskBackendOptions): StoreBackend & { readonly store: DiskTier } {
@@ -57,7 +55,7 @@ export function diskBackendOf (log: HostLog, options: DiskBackendOptions): Store
     },
     stop: async () => {
       timers.forEach(clearInterval)
-      await withTimeout(maxStopMs, log.close())
+      await log.close()
     }
   }
 }

@@ -7,9 +7,12 @@ import { type Metrics } from '../metrics/metrics.js'
 import { FolderSpaces } from '../peers/folder-spaces.js'
 import { type HostLog } from '../peers/ipc-log.js'
 import { type LogSettings } from '../peers/messages.js'
+import { withTimeout } from '../with-timeout.js'
 import { logName, type OpenFolder, openFolder } from './disk-folder.js'
 
 const restoreEveryMs = 500
+// A disk that hangs holds a stop no longer.
+const maxStopMs = 2000
 const bytesPerGb = 1024 ** 3
 
 /** The log of this host, which this process keeps: its folder, its keeper, and the spaces in it. */
@@ -85,8 +88,13 @@ export class OwnedLog implements HostLog {
   async close (): Promise<void> {
     clearInterval(this.#timer)
     // Nothing is made again after the folder is given up.
-    await Promise.all([this.#restoring, this.place.close(), this.keeper.close()])
-    await this.#folder.close()
+    const closed = Promise.all([this.#restoring, this.place.close(), this.keeper.close()])
+    await withTimeout(
+      maxStopMs,
+      closed.then(async () => {
+        await this.#folder.close()
+      })
+    )
   }
 
   async #restore (metrics: Metrics): Promise<void> {
