@@ -143,6 +143,14 @@ export class OpenApiChecker {
   }
 }
 
+/** Returns a checker that accepts no member beyond the document, because the sandbox has exactly those. */
+export function strictChecker (document: OpenApi): OpenApiChecker {
+  return new OpenApiChecker(JSON.parse(
+    JSON.stringify(document),
+    (_, value) => value?.properties === undefined ? value : { additionalProperties: false, ...value }
+  ))
+}
+
 /** Returns the complaints of an OpenAPI linter; empty if it accepts the document. */
 export async function lintComplaints (source: string, rules: Record<string, 'off'> = {}): Promise<string[]> {
   const config = await createConfig({ extends: ['recommended-strict'], rules })
