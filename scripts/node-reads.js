@@ -71,13 +71,15 @@ export function factsIn (bodies) {
   const users = transactions.filter(user => user.sequence_number !== undefined && user.replay_protection_nonce == null)
   const sent = ({ sender }) => users.filter(user => user.sender === sender).length
   const ofType = type => transactions.flatMap(({ changes }) => changes).filter(change => change.type === type)
+  // Most nodes do not decode table items, and `data` is null; a key of 128 bytes and more needs a longer length.
+  const items = ofType('write_table_item').filter(({ key }) => key.length < 258).sort((a, b) => !a.data - !b.data)
   const events = transactions.flatMap(({ events }) => events ?? []).filter(event => event.sequence_number > 0)
   return {
     kinds: few(transactions, 10, ({ type, payload, signature }) => `${type} ${payload?.type} ${signature?.type}`),
     users: few(users.sort((a, b) => sent(b) - sent(a)), 2, ({ sender }) => sender),
-    resources: few(ofType('write_resource'), 6, ({ data }) => data?.type),
+    resources: few(ofType('write_resource').filter(({ data }) => data?.type), 6, ({ data }) => data.type),
     modules: few(ofType('write_module'), 2, ({ address }) => address),
-    items: few(ofType('write_table_item').filter(({ data }) => data), 4, ({ data }) => data.key_type),
+    items: few(items, 4, ({ handle, data }) => data?.key_type ?? handle),
     streams: few(events, 3, ({ guid }) => JSON.stringify(guid))
   }
 }
@@ -104,10 +106,13 @@ function foundReads ({ head, oldest, near }, { kinds, users, resources, modules,
       ])
     ]),
     ...resources.flatMap(({ address, data }) =>
-      each(`/accounts/${address}/resource/`, [encodeURIComponent(data?.type)], recent)
+      each(`/accounts/${address}/resource/`, [encodeURIComponent(data.type)], recent)
     ),
     ...each('/accounts/', modules.map(({ address }) => `${address}/modules?limit=2`), recent),
-    ...items.flatMap(({ handle, key, data }) => [...recent(itemRead(handle, data)), ...rawReads(handle, key, head)]),
+    ...items.flatMap(({ handle, key, data }) => [
+      ...data ? recent(itemRead(handle, data)) : [],
+      ...rawReads(handle, key, head)
+    ]),
     ...streams.flatMap(({ guid, sequence_number: number }) =>
       each(`/accounts/${guid.account_address}/events/${guid.creation_number}?limit=`, [
         '5',
@@ -123,7 +128,6 @@ function itemRead (handle, { key, key_type: type, value_type: value = 'u64' }) {
 }
 
 function rawReads (handle, key, version) {
-  // Holds for keys below 128 bytes, whose length is one byte.
   const length = Buffer.from([(key.length - 2) / 2]).toString('hex')
   const stateKey = `0x01${handle.slice(2).padStart(64, '0')}${length}${key.slice(2)}`
   const reads = [post(`/tables/${handle}/raw_item`, { key }), post('/experimental/state_values/raw', { key: stateKey })]
@@ -144,7 +148,7 @@ function stateReads (versions, { items: [item], users: [user] }) {
     ...each('/accounts/0x1/', ['module/no', 'resource/0x1::no::No', 'balance/0xa'], read => both(at(near, read))),
     ...each(`/accounts/0x1/events/${blockEvents}?limit=5`, ['', '&start=0', `&start=${newest - 20n}`], both),
     ...each('/accounts/0x1/events/3?start=', [0, 9007199254740993n]),
-    ...item === undefined ? [] : always(itemRead(item.handle, item.data)),
+    ...!item?.data ? [] : always(itemRead(item.handle, item.data)),
     at(near, itemRead('0x5eed', { key: '18446744073709551615', key_type: 'u64' })),
     ...rawReads('0x1', '0x00ff', near),
     ...always(view('timestamp::now_microseconds')),
