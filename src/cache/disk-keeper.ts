@@ -2,6 +2,7 @@ import { randomInt } from 'node:crypto'
 import { constants } from 'node:fs'
 import { open, lstat, readFile, rename } from 'node:fs/promises'
 import { join } from 'node:path'
+import { LRUCache } from 'lru-cache'
 import { withTimeout } from '../with-timeout.js'
 import { type DiskFiles, type DiskOperation, isAbsent, makeFolder, writeFlags } from './disk-files.js'
 import { decodePurge, DiskPurges, encodePurge, type PurgedEntries } from './disk-purges.js'
@@ -60,9 +61,10 @@ export interface LogKeeper {
   announce(stored: StoredRows): void
   /**
    * Gives an encoded purge its number and has every process apply it; resolves once each has, and a restart would.
-   * True if one had any of it.
+   * True if one had any of it. One whose id was confirmed before is not applied again, since it would cover what was
+   * fetched since.
    */
-  purgeLog(purge: Uint8Array): Promise<boolean>
+  purgeLog(purge: Uint8Array, id?: string): Promise<boolean>
 }
 
 /** Methods of a process that reads and writes a log, as its keeper calls them in order. */
@@ -106,6 +108,8 @@ const maxUnsaved = 1000
 // A stopped process holds no other up.
 const maxEvictMs = 500
 const maxCopyMs = 1000
+// The log of purges in Redis is shorter.
+const maxConfirmed = 512
 const hasLeft = 'this process has left the log'
 
 /** Returns the bytes of a segment: small enough that one is a small part of the room of each writer. */
@@ -127,6 +131,8 @@ export class DiskKeeper {
   readonly #silent = new Set<LogMember>()
   // Evicted segments whose files stay until what was hit in them is copied, by the process that copies it.
   readonly #leaving = new Map<KeptSegment, LogMember>()
+  // Ids of the last purges that every process has applied.
+  readonly #confirmed = new LRUCache<string, true>({ max: maxConfirmed })
   #purges = new DiskPurges(0)
   #lastNumber = 0
   #obsolete = 0
@@ -195,7 +201,13 @@ export class DiskKeeper {
           })
         }
       },
-      purgeLog: async purge => await this.#purge(decodePurge(purge))
+      purgeLog: async (purge, id) => {
+        if (id === undefined) return await this.#purge(decodePurge(purge))
+        if (this.#confirmed.has(id)) return false
+        const hadAny = await this.#purge(decodePurge(purge))
+        this.#confirmed.set(id, true)
+        return hadAny
+      }
     }
   }
 

@@ -60,6 +60,11 @@ interface QueuedWrite extends StoreWrite {
   readonly queuedAtMs: number
 }
 
+/** Purge, with the id that it has at every process. */
+interface NamedPurge extends PurgedEntries {
+  readonly id: string | undefined
+}
+
 // Promised to operators: an entry is on the disk within a second, or counted as dropped.
 const maxQueuedMs = 1000
 const finalWritesMs = 1000
@@ -92,7 +97,7 @@ export class DiskTier implements LowerStore, OwnStore {
   readonly #keeper: LogKeeper
   #purges = new DiskPurges(0)
   // Purges that a power cut could undo, or that others lack; those not applied yet hide entries all the same.
-  readonly #unsynced = new Map<string, PurgedEntries & { isApplied: boolean }>()
+  readonly #unsynced = new Map<string, NamedPurge & { isApplied: boolean }>()
   #joining: Promise<readonly number[]> | undefined
   #loading: Promise<void> | undefined
   #isLoaded = false
@@ -187,9 +192,10 @@ export class DiskTier implements LowerStore, OwnStore {
   }
 
   /** Hides entries at once; resolves when no process finds them, nor a later one, with true if one had any. */
-  async drop (space: StoreSpace, what: Invalidation): Promise<boolean> {
+  async drop (space: StoreSpace, what: Invalidation, id?: string): Promise<boolean> {
     const hadQueued = this.#queue.drop(({ stored }) => invalidates(what, stored))
     const hadAny = await this.#purge({
+      id,
       isOfAll: false,
       digests: what.keys.map(key => digestOf(space, key)),
       intervals: what.intervals.map(interval => ({ ...interval, family: withoutSpace(space, interval.family) }))
@@ -198,9 +204,9 @@ export class DiskTier implements LowerStore, OwnStore {
   }
 
   /** Hides everything at once; resolves when no process finds any of it. */
-  async clear (): Promise<void> {
+  async clear (_space: StoreSpace, id?: string): Promise<void> {
     this.#queue.drop(() => true)
-    await this.#purge({ isOfAll: true, digests: [], intervals: [] })
+    await this.#purge({ id, isOfAll: true, digests: [], intervals: [] })
   }
 
   /** Starts writes that waited for the chain, and repeats purges that were not confirmed. */
@@ -420,16 +426,18 @@ export class DiskTier implements LowerStore, OwnStore {
     }
   }
 
-  async #purge (entries: PurgedEntries): Promise<boolean> {
+  async #purge (entries: NamedPurge): Promise<boolean> {
     const isOfAll = entries.isOfAll || this.#unsynced.size >= maxPurges
-    const purge = isOfAll ? { isOfAll, digests: [], intervals: [], isApplied: false } : { ...entries, isApplied: false }
+    const purge = isOfAll
+      ? { id: entries.id, isOfAll, digests: [], intervals: [], isApplied: false }
+      : { ...entries, isApplied: false }
     // A purge of everything stands for all before it.
     if (isOfAll) this.#unsynced.clear()
     const content = contentOf(purge)
     this.#unsynced.set(content, purge)
     try {
       await this.#join()
-      const hadAny = await this.#keeper.purgeLog(encodePurge({ ...purge, sequence: 0 }))
+      const hadAny = await this.#keeper.purgeLog(encodePurge({ ...purge, sequence: 0 }), purge.id)
       this.#unsynced.delete(content)
       return hadAny
     } catch (error) {

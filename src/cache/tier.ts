@@ -55,9 +55,11 @@ export interface LowerStore extends Store<StoreWrite, FoundEntry> {
  * Tier of this process, or of the processes of this host: it gets every purge, also those of replicas, hides what it
  * drops at once, and resolves when no later process finds that either.
  */
-export interface OwnStore extends Pick<Store<never, unknown>, 'drop'> {
+export interface OwnStore {
+  /** Drops as every tier does; a purge that several processes of this host apply has an id. */
+  drop(space: StoreSpace, what: Invalidation, id?: string): boolean | Promise<boolean>
   /** Drops everything, because purges may have been missed. */
-  clear(space: StoreSpace): void | Promise<void>
+  clear(space: StoreSpace, id?: string): void | Promise<void>
 }
 
 /** Entry to write to a lower tier, with its lifetime. */

@@ -53,8 +53,8 @@ export class IpcLog implements HostLog {
       announce: stored => {
         primary.call(segmentTimeoutMs, 'announce', stored).catch(() => {})
       },
-      purgeLog: async purge =>
-        await primary.call(purgeTimeoutMs, 'purgeLog', purge).catch((error: unknown) => {
+      purgeLog: async (...purge) =>
+        await primary.call(purgeTimeoutMs, 'purgeLog', ...purge).catch((error: unknown) => {
           // An error response would be the operator's, but the tier repeats the purge.
           throw new Error((error as Error).message)
         })

@@ -14,8 +14,8 @@ const maxUndeliveredPurges = 256
 
 /** Removes entries from the tiers that no other process shares; resolves when no later process finds them. */
 export interface PurgeableTiers {
-  invalidate(space: Space, invalidation: Invalidation): Promise<boolean>
-  invalidateAll(space: Space): Promise<void>
+  invalidate(space: Space, invalidation: Invalidation, id: string): Promise<boolean>
+  invalidateAll(space: Space, id: string): Promise<void>
 }
 
 /** Purges that Redis does not have yet, and the space in which all others were applied. */
@@ -90,7 +90,7 @@ export class Purges {
     }
     const purge = { id, request, onFound }
     this.#undelivered.push(purge)
-    const [hadAny] = await Promise.all([this.#applyHere(request, space), this.deliver().catch(() => {})])
+    const [hadAny] = await Promise.all([this.#applyHere({ id, request }, space), this.deliver().catch(() => {})])
     if (hadAny) onFound()
     return !this.#undelivered.includes(purge)
   }
@@ -122,7 +122,7 @@ export class Purges {
     const applied: Array<Promise<unknown>> = []
     if (isFull && newPurges.length === purges.length) {
       // All entries are unknown, so the log may have trimmed others.
-      applied.push(local.invalidateAll(space))
+      applied.push(local.invalidateAll(space, `all up to ${purges[0]?.id}`))
       store.dropPending()
     }
     // Another space may still have what was purged while this process did not use it.
@@ -136,11 +136,12 @@ export class Purges {
     if (lost.length > 0) await this.#changeLog(space, logged => [...logged, ...exclude(lost, logged)])
   }
 
-  async #apply ({ request, space: purgedIn }: Purge, space: Space, hasWritten: boolean): Promise<void> {
+  async #apply (purge: Purge, space: Space, hasWritten: boolean): Promise<void> {
     const { store, invalidationOf } = this.#options
+    const { request, space: purgedIn } = purge
     const invalidation = invalidationOf(request, space)
     if (invalidation === undefined) return
-    await this.#applyHere(request, space)
+    await this.#applyHere(purge, space)
     if (purgedIn !== space.name) await store.drop(space, invalidation)
     // A write of ours may have followed another peer's delete, so this process deletes again.
     else if (hasWritten) await store.invalidateOwnWrites(space, invalidation)
@@ -166,12 +167,12 @@ export class Purges {
     )
   }
 
-  async #applyHere (request: string, space: Space): Promise<boolean> {
+  async #applyHere ({ id, request }: PurgedRead, space: Space): Promise<boolean> {
     const { store, local, invalidationOf } = this.#options
     const invalidation = invalidationOf(request, space)
     if (invalidation === undefined) return false
     const hadQueued = store.dropQueued(invalidation)
-    return await local.invalidate(space, invalidation) || hadQueued
+    return await local.invalidate(space, invalidation, id) || hadQueued
   }
 
   #addKnown (purges: readonly Purge[]): void {

@@ -40,9 +40,9 @@ export class LocalInvalidator {
   }
 
   /** Hides entries at once; resolves when no later process finds them in these tiers, with true if one had any. */
-  async invalidate (space: StoreSpace, invalidation: Invalidation): Promise<boolean> {
+  async invalidate (space: StoreSpace, invalidation: Invalidation, id?: string): Promise<boolean> {
     this.#record(invalidation)
-    const invalidated = this.#tiers.map(async tier => await tier.drop(space, invalidation))
+    const invalidated = this.#tiers.map(async tier => await tier.drop(space, invalidation, id))
     return (await Promise.all(invalidated)).includes(true)
   }
 
@@ -53,9 +53,9 @@ export class LocalInvalidator {
   }
 
   /** Hides everything at once; resolves when no later process finds any of it. */
-  async invalidateAll (space: StoreSpace): Promise<void> {
+  async invalidateAll (space: StoreSpace, id?: string): Promise<void> {
     this.#record(undefined)
-    await Promise.all(this.#tiers.map(async tier => await tier.clear(space)))
+    await Promise.all(this.#tiers.map(async tier => await tier.clear(space, id)))
   }
 
   /** Empties memory, as keys name another space. */

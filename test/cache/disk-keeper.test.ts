@@ -73,9 +73,35 @@ t.test('a purge of one covers what another wrote, writes and fetched before, and
   const next = await openedAt(t, crashed(t, one.path), room)
   t.same([await found(next, 'a'), await blockAt(next, 12n)], ['new', '1'])
   await Promise.all([one, other].map(async ({ tier }) => {
-    await tier.clear()
+    await tier.clear(space)
   }))
   t.same([await found(one, 'a'), await blockAt(other, 15n)], [undefined, undefined])
+})
+
+t.test('a purge that another process has confirmed under its id covers nothing fetched since', async t => {
+  const [one, other] = await two(t)
+  const purgeAs = async ({ tier }: Opened, id?: string): Promise<boolean> =>
+    await tier.drop(space, { keys: [entryOf('a', 'x').key], intervals: [] }, id)
+  const fresh = async (): Promise<void> => {
+    await put(one, entryOf('a', 'new'))
+    await learned(other, 'a')
+  }
+  await put(one, entryOf('a', 'old'))
+  await learned(other, 'a')
+  t.equal(await purgeAs(other, 'first'), true)
+  t.same([await found(one, 'a'), await found(other, 'a')], [undefined, undefined])
+  await fresh()
+  t.equal(await purgeAs(one, 'first'), false)
+  t.same([await found(one, 'a'), await found(other, 'a')], ['new', 'new'])
+  await one.tier.clear(space, 'all')
+  t.equal(await found(other, 'a'), undefined)
+  await fresh()
+  await other.tier.clear(space, 'all')
+  t.equal(await found(one, 'a'), 'new')
+  for (const id of ['second', undefined]) {
+    await fresh()
+    t.equal(await purgeAs(one, id), true)
+  }
 })
 
 t.test('what any process has hit stays, the files stay within the room, and all agree', async t => {

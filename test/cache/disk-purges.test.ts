@@ -344,7 +344,7 @@ t.test('nothing is read or written while the folder may be of another chain, and
 
 t.test('clearing hides everything for good, and too many purges become one of everything', async t => {
   const disk = await opened(t, entryOf('a', 'x'))
-  await disk.tier.clear()
+  await disk.tier.clear(space)
   t.equal(await found(disk, 'a'), undefined)
   await put(disk, entryOf('b', 'x'))
   t.equal(await found(await openedAt(t, crashed(t, disk.path)), 'a'), undefined)
