@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto'
+import { setImmediate as pause } from 'node:timers/promises'
 import { intervalKeyOf } from '../api/read.js'
 import { type PurgedEntries } from './disk-purges.js'
 import { digestBytes, type EntryIdentity, type NumberedInterval } from './disk-segment.js'
@@ -78,6 +79,17 @@ export class DiskIndex {
 
   deleteInterval (family: string, interval: NumberedInterval): void {
     this.#families.get(family)?.delete(interval)
+  }
+
+  /** Removes the entries of a segment that has no list, and intervals without an entry. */
+  async prune (segment: number): Promise<void> {
+    // Some are not made yet.
+    this.#tables.forEach(table => {
+      table.deleteAll(segment)
+    })
+    for (const [family, list] of this.#families) {
+      await list.prune(({ number }) => this.get(digestOfText(intervalKeyOf(family, number))) !== undefined)
+    }
   }
 
   #tableOf (digest: Buffer): DigestTable {
@@ -163,6 +175,16 @@ class DigestTable {
     this.#words[at + 2] = 0
     this.size--
     return true
+  }
+
+  /** Removes the entries of a segment. */
+  deleteAll (segment: number): void {
+    const words = this.#words
+    for (let at = 0; at < words.length; at += slotWords) {
+      if (words[at + 2] !== segment) continue
+      words[at + 2] = 0
+      this.size--
+    }
   }
 
   // Finds the slot of a digest, or the empty one where it belongs.
@@ -265,6 +287,15 @@ class IntervalList {
     chunk.words.copyWithin(at * intervalWords, (at + 1) * intervalWords, chunk.count * intervalWords)
     chunk.count--
     if (chunk.count === 0 && this.#chunks.length > 1) this.#chunks.splice(this.#chunks.indexOf(chunk), 1)
+  }
+
+  /** Deletes intervals that are not wanted, with pauses for requests. */
+  async prune (isWanted: (interval: NumberedInterval) => boolean): Promise<void> {
+    for (const chunk of [...this.#chunks]) {
+      await pause()
+      const intervals = Array.from({ length: chunk.count }, (_, at) => intervalAt(chunk, at))
+      for (const interval of intervals) if (!isWanted(interval)) this.delete(interval)
+    }
   }
 
   #chunk (nth: number): IntervalChunk {

@@ -246,10 +246,15 @@ export class DiskTier implements LowerStore, OwnStore {
 
   /** Takes the entries of a segment out of the index; returns the offset and length of each that was hit. */
   async evict (number: number, obsoletePurge: number, isOwn: boolean): Promise<Uint32Array> {
+    // Else what is being read would be indexed behind it.
+    await this.load()
     this.#purges.forgetUpTo(obsoletePurge)
     const hits: number[] = []
-    const { list, space } = await this.#log.read(number).catch(() => undefined) ?? { list: new SegmentList() }
+    const listed = await this.#log.read(number).catch(() => undefined)
+    const { list, space } = listed ?? { list: new SegmentList() }
     const index = (space && this.#indexes.get(space.name)) ?? new DiskIndex(() => false)
+    // Its file may be gone when a slow process gets to it.
+    if (listed === undefined) { for (const each of this.#indexes.values()) await each.prune(number) }
     for (let nth = 0; nth < list.size; nth++) {
       if (nth % stepsPerPause === 0) await pause()
       const { digest, interval, offset, length } = list.item(nth)

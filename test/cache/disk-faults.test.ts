@@ -6,7 +6,8 @@ import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { crc32 } from 'node:zlib'
 import t, { type Test } from 'tap'
-import { DiskIndex } from '../../src/cache/disk-index.js'
+import { intervalKeyOf } from '../../src/api/read.js'
+import { addEntry, digestOfText, DiskIndex } from '../../src/cache/disk-index.js'
 import { decodeRecord, encodeEntryRecord } from '../../src/cache/disk-segment.js'
 import {
   blockAt,
@@ -319,6 +320,18 @@ t.test('a disk that hangs or has too many reads costs one time limit, then misse
   for (const each of await Promise.all(pipes)) await each.close()
   await isBack()
   t.match(disk.tier.status, { state: 'up' })
+})
+
+t.test('a segment without a list leaves the index with its entries and their intervals', async t => {
+  const index = new DiskIndex(() => true)
+  for (const number of [1n, 2n]) {
+    const digest = digestOfText(intervalKeyOf('f', number))
+    const interval = { family: 'f', first: number * 10n, last: number * 10n + 9n, number }
+    addEntry(index, { digest, interval, sequence: 0 }, { segment: Number(number), offset: 9, length: 9 })
+  }
+  await index.prune(1)
+  t.equal(index.size, 1)
+  t.same([index.covering('f', 15n)?.number, index.covering('f', 25n)?.number], [undefined, 2n])
 })
 
 t.test('an indexed entry takes at most 64 bytes, in any order, and finds what a map finds', async t => {

@@ -135,6 +135,41 @@ t.test('many restarts of a full log lose little', async t => {
   for (let times = 0; times < 20; times++) t.equal(await found(last, `restart ${times}`), 'x')
 })
 
+t.test('a segment that is gone when a process evicts it leaves nothing in its index', async t => {
+  const [one, other] = await two(t)
+  await put(one, entryOf('a', 'x'), blockOf(1, 10n, 19n))
+  await put(other, entryOf('b', 'y'), blockOf(2, 20n, 29n))
+  await learned(other, 'a')
+  await until(async () => await blockAt(other, 15n) === '1', 'the block is known')
+  const [first = ''] = segmentsIn(one.path)
+  rmSync(first)
+  await other.tier.evict(1, 0, false)
+  t.match(other.tier.status, { entries: 2 })
+  t.same([await found(other, 'b'), await blockAt(other, 25n), await blockAt(other, 15n)], ['y', '2', undefined])
+})
+
+t.test('a segment that is evicted while a process reads the log leaves nothing in its index', async t => {
+  const disk = await openedAt(t, testFolder(t), room, entryOf('a', 'x'), blockOf(1, 10n, 19n))
+  const { keeper, path } = disk
+  const evictions: Array<Promise<unknown>> = []
+  const late = await openDiskTier(t, path, room, false, {
+    writers: 1,
+    keeper,
+    keeperFor: member => ({
+      ...keeper.for(member),
+      joinLog: async () => {
+        const joined = await keeper.for(member).joinLog()
+        evictions.push(member.evict(1, 0, false))
+        return joined
+      }
+    })
+  })
+  await late.tier.load()
+  await Promise.all(evictions)
+  t.match(late.tier.status, { entries: 0, bytes: 0 })
+  t.match(disk.tier.status, { entries: 2 })
+})
+
 t.test('a process that does not respond holds an eviction up once, and one that is gone not at all', async t => {
   const [one] = await two(t)
   let evictions = 0
