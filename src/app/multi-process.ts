@@ -12,6 +12,7 @@ import { unavailableError } from '../api/error-response.js'
 import { readPurge } from '../api/purge-request.js'
 import { type PurgeResult } from '../http/admin-app.js'
 import { type WorkerStatus, mergeStatuses } from '../http/status.js'
+import { noResponse } from '../peers/ipc-calls.js'
 import { logMethodsFor, memberOf } from '../peers/ipc-log.js'
 import { noCarrier } from '../peers/peers.js'
 import { WorkerPool, type Program } from '../peers/worker-pool.js'
@@ -270,10 +271,19 @@ class PrimaryProcess {
    * again. What Redis does not have yet, every worker delivers, and reads nothing from Redis before.
    */
   async purge (body: Buffer): Promise<PurgeResult> {
-    const [first, ...others] = this.#listening
+    return await this.#purgeIn(this.#listening, body, randomUUID())
+  }
+
+  async #purgeIn (workers: readonly WorkerHandle[], body: Buffer, id: string): Promise<PurgeResult> {
+    const [first, ...others] = workers
     if (first === undefined) throw unavailableError('no worker is listening yet')
-    const id = randomUUID()
-    const { stored, ...purged } = await first.calls.call(changeTimeoutMs, 'purge', body, id) as PurgeResult
+    const purging = first.calls.call(changeTimeoutMs, 'purge', body, id).catch((error: unknown) => {
+      if (error !== noResponse || others.length === 0) throw error
+    })
+    const result = await purging as PurgeResult | undefined
+    // A worker that hangs keeps the purge from no other.
+    if (result === undefined) return { ...await this.#purgeIn(others, body, id), everywhere: false }
+    const { stored, ...purged } = result
     const pending = purged.everywhere || readPurge(body).all ? [] : others
     await Promise.allSettled(pending.map(async worker => await worker.calls.call(changeTimeoutMs, 'purge', body, id)))
     const results = await this.#purgeLocally(body, first, purged.space)
