@@ -27,7 +27,7 @@ export interface FollowChannel {
 /** Facts of this process that the tail which hosts share needs. */
 export type HostTailParts = Pick<
   RedisTailOptions,
-  'form' | 'requiresVerified' | 'space' | 'mayBeOurs' | 'readRoot' | 'onDifferent'
+  'form' | 'maxAgeMs' | 'requiresVerified' | 'space' | 'mayBeOurs' | 'readRoot' | 'onDifferent'
 >
 
 /** Parts that following needs. */
@@ -107,6 +107,7 @@ export class Following {
       case 'state':
         return follower?.setState(event.state, event.reason)
       case 'clear':
+        if (event.isWrong) this.#options.memory.invalidateFollowed()
         return follower?.clear()
     }
   }
@@ -264,7 +265,8 @@ export class Following {
     const { hostTailOf, tracker, headPollers, log } = this.#options
     if (maxAgeMs === 0) return undefined
     return hostTailOf({
-      form: `${versionOfProgram()}:${maxAgeMs}`,
+      form: `${versionOfProgram()}:${maxAgeMs}:${verify > 0 ? 'verified' : 'unverified'}`,
+      maxAgeMs,
       requiresVerified: verify === 1,
       space: () => tracker.space?.name,
       mayBeOurs: ({ position }) => tracker.mayBeOurs(position) && !tracker.isJump(position),
@@ -290,8 +292,7 @@ export class Following {
 
   /** Applies what the tail brings here first, then publishes it to the other processes. */
   #publisherOf (follower: Follower): TailSubscriber {
-    const { channel } = this.#options
-    if (channel === undefined) return follower
+    const { channel, memory } = this.#options
     return {
       get head () {
         return follower.head
@@ -301,15 +302,17 @@ export class Following {
       },
       apply: update => {
         follower.apply(update)
-        channel.publish({ kind: 'update', update: { ...update, sentAtMs: update.sentAtMs + monotonicOriginMs() } })
+        channel?.publish({ kind: 'update', update: { ...update, sentAtMs: update.sentAtMs + monotonicOriginMs() } })
       },
       setState: (state, reason) => {
         follower.setState(state, reason)
-        if (state !== 'stopped') channel.publish({ kind: 'state', state, reason })
+        if (state !== 'stopped') channel?.publish({ kind: 'state', state, reason })
       },
-      clear: () => {
+      clear: isWrong => {
+        // Entries may have grown by another chain (law 12: unknown means changed).
+        if (isWrong) memory.invalidateFollowed()
         follower.clear()
-        channel.publish({ kind: 'clear' })
+        channel?.publish({ kind: 'clear', isWrong })
       }
     }
   }

@@ -31,7 +31,8 @@ export interface FollowUpdate {
 export type FollowEvent =
   | { readonly kind: 'update', readonly update: FollowUpdate }
   | { readonly kind: 'state', readonly state: Exclude<FollowState, 'following'>, readonly reason: string | undefined }
-  | { readonly kind: 'clear' }
+  /** `isWrong` if what was read before may be of another chain. */
+  | { readonly kind: 'clear', readonly isWrong: boolean }
 
 /** Need of a process for the tail that another one reads. */
 export interface TailDemand {

@@ -5,7 +5,10 @@ import { type FollowedHead } from './ledger-knowledge.js'
 import { type TouchAllReason } from './transaction-digest.js'
 
 /** Receives what a tail loop reads. */
-export type TailSubscriber = Pick<Follower, 'head' | 'state' | 'apply' | 'setState' | 'clear'>
+export interface TailSubscriber extends Pick<Follower, 'head' | 'state' | 'apply' | 'setState'> {
+  /** Forgets everything; `isWrong` if what was read before may be of another chain. */
+  clear(isWrong: boolean): void
+}
 
 /** Counters of the tail. */
 export interface TailMetrics {
@@ -32,6 +35,8 @@ export interface SharedTail {
   next(head: FollowedHead | undefined): Promise<TailTurn>
   /** Lets another process read, because this one needs the tail no longer. */
   release(): void
+  /** Ends reading together. */
+  close(): void
 }
 
 /** Parts of a tail loop. */
@@ -81,6 +86,8 @@ export class TailLoop implements TailDemandSink {
   #durationMs = 0
   #deviationMs = 0
   #failures = 0
+  // Time until which a reading that failed is not repeated.
+  #retryAtMs = -Infinity
   #isAtEnd = false
   // Time from which the age of the head counts, while another process reads.
   #waitsFromMs: number | undefined
@@ -101,7 +108,11 @@ export class TailLoop implements TailDemandSink {
     this.#lastReadAtMs = this.#options.now()
     if (this.#isRunning || this.#isClosed || this.#options.follower.state === 'stopped') return
     this.#isRunning = true
-    this.#run().catch(() => {})
+    this.#run().catch((error: unknown) => {
+      this.#options.follower.setState('interrupted', String(error))
+    }).finally(() => {
+      this.#isRunning = false
+    })
   }
 
   recordSaved (reads = 1): void {
@@ -116,12 +127,12 @@ export class TailLoop implements TailDemandSink {
   reset (reason: 'reset' | 'mismatch' = 'reset'): void {
     this.#resets++
     this.#beginReason = reason
-    this.#options.follower.clear()
+    this.#options.follower.clear(reason === 'mismatch')
   }
 
   close (): void {
     this.#isClosed = true
-    this.#options.shared?.release()
+    this.#options.shared?.close()
     clearTimeout(this.#timer)
     this.#resume?.()
   }
@@ -147,7 +158,6 @@ export class TailLoop implements TailDemandSink {
       const pauseMs = this.#pauseMs(startedAtMs)
       if (pauseMs > 0) await this.#pause(pauseMs)
     }
-    this.#isRunning = false
   }
 
   /** Reads the tail, or takes what another process has read; returns the time to wait where the budget allows none. */
@@ -177,15 +187,21 @@ export class TailLoop implements TailDemandSink {
       case 'lead':
       case 'alone': {
         const sentAtMs = this.#options.now()
+        // Messages of other processes end no backoff.
+        if (shared !== undefined && turn.kind === 'alone' && sentAtMs < this.#retryAtMs) {
+          return this.#retryAtMs - sentAtMs
+        }
         const budgetWaitMs = this.#bucket.take(sentAtMs, this.#rate)
         if (budgetWaitMs > 0) return budgetWaitMs
         this.#waitsFromMs = undefined
         const reading = await this.#read()
         this.#isAtEnd = reading.stamped !== undefined || reading.result === 'empty'
         if (resets !== this.#resets || this.#isClosed) return 0
-        if (turn.kind === 'lead') turn.end(reading)
+        // A check of the reading may have found it wrong.
+        if (turn.kind === 'lead' && follower.state !== 'stopped') turn.end(reading)
         if (reading.result === 'ok' || reading.result === 'empty') this.#learnDuration(this.#options.now() - sentAtMs)
         await this.#take(reading, sentAtMs)
+        if (reading.result === 'failed') this.#retryAtMs = this.#options.now() + this.#pauseMs(startedAtMs)
         return 0
       }
     }
@@ -211,10 +227,10 @@ export class TailLoop implements TailDemandSink {
         return follower.setState(reading.isUnsupported === true ? 'unsupported' : 'interrupted', reading.reason)
       case 'gap':
         this.#beginReason = 'gap'
-        return follower.clear()
+        return follower.clear(false)
       case 'mismatch':
         this.#beginReason = 'mismatch'
-        follower.clear()
+        follower.clear(true)
         return await this.#options.onMismatch(reading)
     }
   }
@@ -234,7 +250,7 @@ export class TailLoop implements TailDemandSink {
       }
     }
     if (this.#unlisted >= minUnlisted) {
-      follower.clear()
+      follower.clear(false)
       follower.setState('unsupported', 'the upstream lists no changes of its transactions')
       this.#unlisted = 0
       return

@@ -11,31 +11,35 @@ export const maxEntries = 8
 const maxBytes = 16 * 1024 * 1024
 const maxLength = 256
 const ttlSeconds = 60
-// A host that reads nothing at the moment learns of the stop later.
+// A host that reads nothing at the moment, or no digests, learns of the stop later.
 const stopTtlSeconds = 86_400
 /** Longer texts are not appended. */
 export const maxTextLength = maxBytes / 16
 const invalidReply = new Error('Redis responds to a script with what it cannot return')
 
-// Reads Redis's time, the holder of the lease and what the Stream has after an id; with nothing there, takes the lease
-// or renews it.
+// Reads Redis's time, the holder of the lease, the stop and what the Stream has after an id; with nothing there, takes
+// the lease or renews it, unless its time is 0.
 const nextScript = `
 local time = redis.call('TIME')
 local holder = redis.call('GET', KEYS[2])
+local stop = redis.call('GET', KEYS[3]) or ''
 local found = redis.call('XREAD', 'COUNT', ARGV[4], 'STREAMS', KEYS[1], ARGV[1])
-if found then return {time[1], time[2], holder or '', 0, found[1][2]} end
-if holder and holder ~= ARGV[2] then return {time[1], time[2], holder, 0, {}} end
+if found then return {time[1], time[2], holder or '', 0, stop, found[1][2]} end
+if ARGV[3] == '0' or (holder and holder ~= ARGV[2]) then return {time[1], time[2], holder or '', 0, stop, {}} end
 redis.call('SET', KEYS[2], ARGV[2], 'PX', ARGV[3])
-return {time[1], time[2], ARGV[2], holder and 1 or 2, {}}
+return {time[1], time[2], ARGV[2], holder and 1 or 2, stop, {}}
 `
 
-// Appends under the version of the digest, unless the Stream has what its reader has not seen: so two never mix.
+// Appends under the version of the digest, unless there is a stop or a digest that its reader has not seen: so what two
+// read never mixes.
 const appendScript = `
 local function isAbove(version, nth, thanVersion, thanNth)
   if #version ~= #thanVersion then return #version > #thanVersion end
   if version ~= thanVersion then return version > thanVersion end
   return tonumber(nth) > tonumber(thanNth)
 end
+local stop = redis.call('GET', KEYS[3])
+if stop and stop ~= ARGV[10] then return 'stopped' end
 local time = redis.call('TIME')
 if time[1] * 1000 + time[2] / 1000 < tonumber(ARGV[6]) then return 'stepped' end
 local version, nth = ARGV[3], -1
@@ -54,14 +58,10 @@ if redis.call('GET', KEYS[2]) == ARGV[8] then redis.call('PEXPIRE', KEYS[2], ARG
 return id
 `
 
-// Drops all digests, which are wrong, and says so behind them.
+// Drops all digests, which are wrong, and says so under a key of its own: whatever a host has read, it sees the stop.
 const stopScript = `
-local newest = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)[1]
-local version, nth = ARGV[1], ARGV[2]
-if newest then version, nth = string.match(newest[1], '^(%d+)-(%d+)$') end
 redis.call('DEL', KEYS[1])
-redis.call('XADD', KEYS[1], string.format('%s-%d', version, nth + 1), 'stop', ARGV[3])
-redis.call('EXPIRE', KEYS[1], ARGV[4])
+redis.call('SET', KEYS[3], ARGV[1], 'EX', ARGV[2])
 `
 
 const releaseScript = `
@@ -78,7 +78,6 @@ export interface Place {
 /** Entry of the Stream with its place. */
 export interface StreamEntry {
   readonly place: Place
-  readonly field: string
   readonly text: string
 }
 
@@ -88,13 +87,15 @@ export interface StreamTurn {
   readonly timeMs: number
   readonly holder: string
   readonly lease: 'none' | 'renewed' | 'taken'
+  /** The last stop of a host; empty without one. */
+  readonly stop: string
   readonly entries: readonly StreamEntry[]
 }
 
 /** Stream of digests in Redis whose ids are versions, and the lease of the host that reads the tail for all. */
 export class DigestStream {
   readonly #link: Pick<RedisLink, 'run'>
-  readonly #keys: readonly [stream: string, lease: string]
+  readonly #keys: readonly [stream: string, lease: string, stop: string]
   readonly #source: string
   #scriptError: string | undefined
 
@@ -103,7 +104,7 @@ export class DigestStream {
     this.#link = link
     // One hash tag, because a cluster runs a script on keys of one slot only.
     const stream = `${prefix}{tail:${name}}`
-    this.#keys = [stream, `${stream}:lease`]
+    this.#keys = [stream, `${stream}:lease`, `${stream}:stop`]
     this.#source = source
   }
 
@@ -112,16 +113,22 @@ export class DigestStream {
     return this.#scriptError
   }
 
-  /** Reads what is after a place; with nothing there, takes the lease or renews it. */
-  async next (place: Place): Promise<StreamTurn> {
-    return parseTurn(await this.#eval(nextScript, idOf(place), this.#source, leaseMs, maxEntries))
+  /** Reads what is after a place; with nothing there, takes the lease or renews it, if this process may lead. */
+  async next (place: Place, mayLead: boolean): Promise<StreamTurn> {
+    return parseTurn(await this.#eval(nextScript, idOf(place), this.#source, mayLead ? leaseMs : 0, maxEntries))
   }
 
   /**
-   * Appends a text under a version; returns its place, or undefined if there is more after the place that was read, or
-   * if Redis's clock is not yet at the earliest time that it can be.
+   * Appends a text under a version; returns its place, or undefined if there is more after the place that was read, a
+   * stop that is not the known one, or if Redis's clock is not yet at the earliest time that it can be.
    */
-  async append (read: Place, version: bigint, text: string, earliestMs: number): Promise<Place | undefined> {
+  async append (
+    read: Place,
+    version: bigint,
+    text: string,
+    earliestMs: number,
+    knownStop: string
+  ): Promise<Place | undefined> {
     const length = Math.floor(maxBytes / Math.max(text.length, maxBytes / maxLength))
     const { version: after, nth } = read
     return parsePlace(
@@ -135,14 +142,15 @@ export class DigestStream {
         earliestMs,
         ttlSeconds,
         this.#source,
-        idleLeaseMs
+        idleLeaseMs,
+        knownStop
       )
     )
   }
 
-  /** Drops everything, and leaves the reason why it was wrong. */
-  async stop ({ version, nth }: Place, reason: string): Promise<void> {
-    await this.#eval(stopScript, version, nth, reason, stopTtlSeconds)
+  /** Drops everything, and leaves a stop, which is a text that no other stop has. */
+  async stop (stop: string): Promise<void> {
+    await this.#eval(stopScript, stop, stopTtlSeconds)
   }
 
   /** Ends the lease of this process. */
@@ -179,19 +187,22 @@ function parsePlace (id: unknown): Place | undefined {
 
 /** Parses the reply of Redis to a turn; throws for what the script cannot return. */
 function parseTurn (reply: unknown): StreamTurn {
-  const [seconds, micros, holder, lease, found] = Array.isArray(reply) ? reply as unknown[] : []
+  const [seconds, micros, holder, lease, stop, found] = Array.isArray(reply) ? reply as unknown[] : []
   const timeMs = Number(seconds) * 1000 + Number(micros) / 1000
-  if (!Number.isFinite(timeMs) || typeof holder !== 'string' || !Array.isArray(found)) throw invalidReply
+  if (
+    !Number.isFinite(timeMs) || typeof holder !== 'string' || typeof stop !== 'string' || !Array.isArray(found)
+  ) throw invalidReply
   return {
     timeMs,
     holder,
     lease: lease === 0 ? 'none' : lease === 1 ? 'renewed' : 'taken',
+    stop,
     entries: found.map((entry: unknown) => {
       const [id, fields] = Array.isArray(entry) ? entry as unknown[] : []
-      const [field, text] = Array.isArray(fields) ? fields as unknown[] : []
+      const [, text] = Array.isArray(fields) ? fields as unknown[] : []
       const place = parsePlace(id)
-      if (place === undefined || typeof field !== 'string' || typeof text !== 'string') throw invalidReply
-      return { place, field, text }
+      if (place === undefined || typeof text !== 'string') throw invalidReply
+      return { place, text }
     })
   }
 }

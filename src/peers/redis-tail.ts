@@ -22,6 +22,8 @@ export interface RedisTailOptions {
   readonly prefix: string
   /** Names what digests depend on, such as the release: only equal hosts read together. */
   readonly form: string
+  /** Age above which a head serves nothing. */
+  readonly maxAgeMs: number
   /** True if no page counts that was not checked. */
   readonly requiresVerified: boolean
   /** Name of the present space; undefined while none is known. */
@@ -45,18 +47,28 @@ const maxProofMs = 1000
 // Ledger time by which an upstream of this host may be ahead of what another one has read.
 const maxBehindUsec = 15_000_000n
 const distrustMs = 60_000
-// A host whose upstreams are behind the others reads for itself for this time.
-const behindMs = 2000
+// A host that reads worse than others may leaves the lease to them for this time.
+const yieldMs = 2000
+// Longer than a lease, so that a reader that dies is replaced by one host.
+const minWaitMs = 2500
+const stopEveryMs = 1000
 const maxSources = 64
 // Clocks are slewed by less; more is a step of Redis's clock.
 const maxSlew = 0.001
 const maxJitterMs = 5
+// Clocks that were not compared for longer may have drifted too far.
+const minComparedMs = 5000
 
 /** Time of Redis, and the own times before the command that has read it and after its reply. */
 interface TimeSample {
   readonly timeMs: number
   readonly sentAtMs: number
   readonly receivedAtMs: number
+}
+
+/** Time of Redis on a clock that was steady since the last turn, but for a slack. */
+interface SteadyTime extends TimeSample {
+  readonly slackMs: number
 }
 
 /** Root to prove, of a version that an upstream which lags has too. */
@@ -68,7 +80,6 @@ interface Candidate extends FollowedHead {
 const start: Place = { version: 0n, nth: 0 }
 const alone: TailTurn = { kind: 'alone' }
 const wait: TailTurn = { kind: 'wait' }
-const gap: TailReading = { result: 'gap', transactions: [], stamped: undefined, reason: 'digests are missing' }
 
 /**
  * Tail that one host reads for all, as digests in a Stream of Redis whose ids are versions. Every host proves them by
@@ -87,14 +98,21 @@ export class RedisTail implements SharedTail {
   // False while the Stream may have more after the last turn.
   #isDrained = false
   #isWaiting = false
-  #hasFollowed = false
+  // Time of the first turn since the last head from others that was fresh; undefined while they are.
+  #waitsSinceMs: number | undefined
+  // Stop that was there at the first turn: nothing from before it was served by a process that begins.
+  #knownStop: string | undefined
   #isStopped = false
-  #aloneUntilMs = -Infinity
+  #stopTimer: NodeJS.Timeout | undefined
+  #isClosed = false
+  #yieldsUntilMs = -Infinity
   #takenAtMs = -Infinity
   #appending: Promise<void> = Promise.resolve()
   #candidate: Candidate | undefined
   #proving: Promise<boolean | undefined> | undefined
   #triedAtMs = -Infinity
+  // Source that an upstream of this host was ahead of at the last proof.
+  #behindSource: string | undefined
 
   constructor (options: RedisTailOptions) {
     this.#options = options
@@ -121,13 +139,10 @@ export class RedisTail implements SharedTail {
     const space = presentSpace()
     if (space !== this.#space) this.#enter(space)
     const stream = this.#stream
-    if (stream === undefined || !link.isSteady || now() < this.#aloneUntilMs) return alone
-    if (head !== undefined) {
-      this.#hasFollowed = true
-      if (head.version > this.#place.version) this.#place = { version: head.version, nth: 0 }
-    }
+    if (stream === undefined || !link.isSteady) return alone
+    if (head !== undefined && head.version > this.#place.version) this.#place = { version: head.version, nth: 0 }
     const sentAtMs = now()
-    const found = await stream.next(this.#place).catch(() => undefined)
+    const found = await stream.next(this.#place, sentAtMs >= this.#yieldsUntilMs).catch(() => undefined)
     if (found === undefined) {
       leased('failed')
       // Digests that come meanwhile may be of any age.
@@ -135,47 +150,83 @@ export class RedisTail implements SharedTail {
       this.#isDrained = false
       return alone
     }
-    const { timeMs, entries, holder, lease } = found
-    // A digest that was not there at the last turn has an age on a clock that was steady since.
-    const isAgeKnown = this.#isDrained && this.#hasSteadyClock(timeMs, sentAtMs)
+    const { timeMs, entries, holder, lease, stop } = found
+    this.#knownStop ??= stop
+    if (stop !== '' && stop !== this.#knownStop) {
+      this.#isStopped = true
+      return { kind: 'stopped', reason: stop.slice(stop.indexOf(' ') + 1) }
+    }
     const sample = { timeMs, sentAtMs, receivedAtMs: now() }
+    // A digest that was not there at the last turn has an age on a clock that was steady since.
+    const steady = this.#isDrained ? this.#steadyTime(sample) : undefined
     this.#sample = sample
     const newest = entries.at(-1)?.place
     if (newest !== undefined) {
       this.#isWaiting = false
-      const turn = await this.#take(head, entries, isAgeKnown ? sample : undefined)
+      const turn = await this.#take(head, entries, steady)
       this.#isDrained = entries.length < maxEntries && idOf(this.#place) === idOf(newest)
+      this.#noteAge(turn)
       return turn
     }
     this.#isDrained = true
     if (lease === 'none') {
-      this.#isWaiting = true
-      return this.#isDistrusted(holder) ? alone : wait
+      this.#isWaiting = holder !== '' && holder !== this.#source
+      this.#noteAge(wait)
+      return this.#isWaiting && !this.#isDistrusted(holder) && !this.#hasWaited ? wait : alone
     }
     if (lease === 'taken') leased(this.#isWaiting ? 'lapsed' : 'taken')
     this.#isWaiting = false
+    this.#waitsSinceMs = undefined
     return {
       kind: 'lead',
       end: reading => {
-        const earliestMs = timeMs + leastOf(now() - sample.receivedAtMs)
-        this.#appending = this.#append(stream, head, reading, timeMs, earliestMs).catch(() => {
-          leased('failed')
-        })
+        this.#appending = this.#end(stream, head, reading, sample)
       }
     }
   }
 
   release (): void {
+    this.#waitsSinceMs = undefined
+    this.#sample = undefined
     if (this.#options.link.isSteady) this.#stream?.release().catch(() => {})
   }
 
-  /** Stops the other hosts too, because what all have read is wrong. */
+  close (): void {
+    this.#isClosed = true
+    clearTimeout(this.#stopTimer)
+    this.release()
+  }
+
+  /** Stops the other hosts too, because what all have read is wrong; tries until Redis has it. */
   stop (reason: string): void {
     if (this.#isStopped) return
     this.#isStopped = true
-    this.#stream?.stop(this.#place, reason).then(() => {
-      this.#options.announce(this.#source)
-    }, () => {})
+    const stream = this.#stream
+    const stop = `${randomBytes(12).toString('base64url')} ${reason}`
+    const store = (): void => {
+      stream?.stop(stop).then(() => {
+        this.#options.announce(this.#source)
+      }, () => {
+        if (!this.#isClosed) this.#stopTimer = setTimeout(store, stopEveryMs).unref()
+      })
+    }
+    store()
+  }
+
+  /**
+   * True if others have brought no fresh head for so long that this host reads for itself (law 6: the cache can only
+   * help).
+   */
+  get #hasWaited (): boolean {
+    const { now, maxAgeMs } = this.#options
+    return this.#waitsSinceMs !== undefined && now() - this.#waitsSinceMs > Math.max(minWaitMs, 2 * maxAgeMs)
+  }
+
+  #noteAge (turn: TailTurn): void {
+    const { now, maxAgeMs } = this.#options
+    const isFresh = turn.kind === 'read' && turn.reading.stamped !== undefined && now() - turn.sentAtMs <= maxAgeMs
+    if (isFresh) this.#waitsSinceMs = undefined
+    else this.#waitsSinceMs ??= now()
   }
 
   #enter (space: string | undefined): void {
@@ -186,15 +237,17 @@ export class RedisTail implements SharedTail {
     this.#sample = undefined
     this.#isDrained = false
     this.#isWaiting = false
+    this.#waitsSinceMs = undefined
+    this.#knownStop = undefined
     this.#candidate = undefined
     this.#provenAtMs.clear()
   }
 
-  /** Takes digests that follow a head; without a sample of Redis's time their age is unknown. */
+  /** Takes digests that follow a head; without a steady time of Redis their age is unknown. */
   async #take (
     head: FollowedHead | undefined,
     entries: readonly StreamEntry[],
-    sample: TimeSample | undefined
+    sample: SteadyTime | undefined
   ): Promise<TailTurn> {
     const { leased, mayBeOurs, requiresVerified } = this.#options
     const transactions: TransactionDigest[] = []
@@ -205,16 +258,11 @@ export class RedisTail implements SharedTail {
       kind: 'read',
       reading: { result: 'ok', transactions, stamped },
       // Redis's time was not later than the reply, so the age from the time before the command is not less than true.
-      sentAtMs: sample === undefined ? -Infinity : sample.sentAtMs - (sample.timeMs - askedAtMs)
+      sentAtMs: sample === undefined
+        ? -Infinity
+        : sample.sentAtMs - (sample.timeMs - askedAtMs) - sample.slackMs
     })
-    for (const { place, field, text } of entries) {
-      if (field === 'stop') {
-        this.#place = place
-        // Nothing from before it was served by a process that begins.
-        if (last === undefined && !this.#hasFollowed) continue
-        this.#isStopped = true
-        return { kind: 'stopped', reason: text }
-      }
+    for (const { place, text } of entries) {
       const digest = parseDigest(text)
       const isUsable = digest !== undefined && !this.#isDistrusted(digest.source) &&
         (digest.isVerified || !requiresVerified) && (digest.stamped === undefined || mayBeOurs(digest.stamped)) &&
@@ -229,12 +277,12 @@ export class RedisTail implements SharedTail {
       const following = followingIn(digest, last)
       switch (following) {
         case 'different':
-          this.#distrust(digest.source, `it has another root at version ${last.version}`)
+          this.#distrust(digest.source, `it has another root at version ${last.version}`, true)
           return alone
         case 'unknown':
-          return transactions.length > 0 ? taken() : alone
         case 'gap':
-          return transactions.length > 0 ? taken() : { kind: 'read', reading: gap, sentAtMs: -Infinity }
+          // An upstream has what is missing.
+          return transactions.length > 0 ? taken() : alone
       }
       transactions.push(...following)
       last = following.at(-1) ?? last
@@ -249,17 +297,38 @@ export class RedisTail implements SharedTail {
     return last === undefined ? wait : taken()
   }
 
+  /** Shares what was read, or leaves the lease to another host, which may do better. */
+  async #end (
+    stream: DigestStream,
+    head: FollowedHead | undefined,
+    reading: TailReading,
+    { timeMs, receivedAtMs }: TimeSample
+  ): Promise<void> {
+    const { now, leased, maxAgeMs } = this.#options
+    const readingMs = now() - receivedAtMs
+    const isShared = await this.#append(stream, head, reading, timeMs, timeMs + leastOf(readingMs)).catch(() => {
+      leased('failed')
+      return false
+    })
+    // Digests of a slow reader are too old for the others.
+    if (isShared && readingMs <= maxAgeMs) return
+    this.#yieldsUntilMs = now() + yieldMs
+    await stream.release().catch(() => {})
+  }
+
+  /** Appends a reading; false if it brings the others nothing, or comes too late. */
   async #append (
     stream: DigestStream,
     head: FollowedHead | undefined,
     reading: TailReading,
     askedAtMs: number,
     earliestMs: number
-  ): Promise<void> {
-    const { requiresVerified, announce, now, leased } = this.#options
+  ): Promise<boolean> {
+    const { requiresVerified, announce, leased } = this.#options
     const { result, stamped } = reading
     const last: FollowedHead | undefined = reading.transactions.at(-1) ?? head
-    if ((result !== 'ok' && result !== 'empty') || last === undefined) return await stream.release()
+    const isBehind = result === 'empty' && stamped === undefined
+    if ((result !== 'ok' && result !== 'empty') || isBehind || last === undefined) return false
     const base = { source: this.#source, askedAtMs, stamped, isVerified: requiresVerified }
     const whole = encodeDigest(
       head === undefined
@@ -267,21 +336,29 @@ export class RedisTail implements SharedTail {
         : { ...base, after: head, transactions: reading.transactions }
     )
     const text = whole.length > maxTextLength ? encodeDigest({ ...base, after: last, transactions: [] }) : whole
-    const place = await stream.append(this.#place, last.version, text, earliestMs)
-    if (place !== undefined) {
-      this.#place = place
-      return announce(this.#source)
+    const place = await stream.append(this.#place, last.version, text, earliestMs, this.#knownStop ?? '')
+    if (place === undefined) {
+      // Another host has read on, or has stopped all.
+      leased('not_stored')
+      return false
     }
-    leased('not_stored')
-    // Another host has read on, or is ahead of the upstreams of this one.
-    if (this.#place.version > last.version) this.#aloneUntilMs = now() + behindMs
-    await stream.release()
+    this.#place = place
+    announce(this.#source)
+    return true
   }
 
-  /** Returns true if Redis's clock ran as the own one since the last turn, so that ages on it are true. */
-  #hasSteadyClock (timeMs: number, sentAtMs: number): boolean {
-    return this.#sample !== undefined &&
-      timeMs - this.#sample.timeMs >= leastOf(sentAtMs - this.#sample.receivedAtMs)
+  /** Returns a time of Redis if its clock ran as the own one since the last turn, so that ages on it are true. */
+  #steadyTime (sample: TimeSample): SteadyTime | undefined {
+    const previous = this.#sample
+    if (previous === undefined) return undefined
+    const elapsedMs = sample.sentAtMs - previous.receivedAtMs
+    if (
+      elapsedMs > Math.max(minComparedMs, 2 * this.#options.maxAgeMs) ||
+      sample.timeMs - previous.timeMs < leastOf(elapsedMs)
+    ) return undefined
+    // A step back that hides in the delay of the last reply makes ages too low.
+    const slackMs = previous.receivedAtMs - previous.sentAtMs + maxJitterMs + maxSlew * elapsedMs
+    return { ...sample, slackMs }
   }
 
   /** Proves what a host has read by a root: before its first digest counts, then beside the others. */
@@ -307,7 +384,10 @@ export class RedisTail implements SharedTail {
       })
     }
     if (ageMs < maxUnprovenMs) return true
-    return this.#proving !== undefined && await withTimeout(maxProofMs, this.#proving) === true
+    if (this.#proving === undefined) return false
+    // An upstream that hangs delays one turn.
+    const leftMs = Math.max(0, maxProofMs - (this.#options.now() - this.#triedAtMs))
+    return await withTimeout(leftMs, this.#proving) === true
   }
 
   /**
@@ -315,29 +395,40 @@ export class RedisTail implements SharedTail {
    * ledger time that is expected shows that the other one lags.
    */
   async #prove ({ version, root, source }: Candidate, expectedUsec: bigint | undefined): Promise<boolean> {
-    const { readRoot, now } = this.#options
+    const { readRoot, now, space: presentSpace } = this.#options
+    const space = this.#space
+    const sentAtMs = now()
     const own = root === undefined ? undefined : await readRoot(version)
-    if (own === undefined) return false
+    if (own === undefined || space !== this.#space || space !== presentSpace()) return false
     this.#candidate = undefined
-    const ownUsec = own.stamped.position.head.timestampUsec
-    if (own.root !== root) this.#distrust(source, `an upstream of this host has another root at version ${version}`)
-    else if (expectedUsec !== undefined && ownUsec - expectedUsec > maxBehindUsec) {
-      this.#distrust(source, 'an upstream of this host is ahead of it')
-    } else {
-      this.#provenAtMs.set(source, now())
-      dropOldest(this.#provenAtMs)
-      return true
+    if (own.root !== root) {
+      this.#distrust(source, `an upstream of this host has another root at version ${version}`)
+      return false
     }
-    return false
+    const passedUsec = BigInt(Math.round(1000 * (now() - sentAtMs)))
+    const isBehind = expectedUsec !== undefined &&
+      own.stamped.position.head.timestampUsec - expectedUsec - passedUsec > maxBehindUsec
+    if (isBehind) {
+      // After a silence of the chain, an upstream with its first new block is ahead for a moment.
+      if (this.#behindSource === source) this.#distrust(source, 'an upstream of this host is ahead of it')
+      this.#behindSource = source
+      return false
+    }
+    this.#behindSource = undefined
+    this.#provenAtMs.set(source, now())
+    dropOldest(this.#provenAtMs)
+    return true
   }
 
   /** Reads without a host for a time, because what it has read is not of our chain. */
-  #distrust (source: string, reason: string): void {
+  #distrust (source: string, reason: string, wasTaken = false): void {
     const { now, onDifferent } = this.#options
-    this.#provenAtMs.delete(source)
+    const isKnown = this.#distrustedUntilMs.has(source)
+    const wasProven = this.#provenAtMs.delete(source)
     this.#distrustedUntilMs.set(source, now() + distrustMs)
     dropOldest(this.#distrustedUntilMs)
-    onDifferent(reason)
+    // Nothing was taken from a host that is still not trusted.
+    if (wasTaken || wasProven || !isKnown) onDifferent(reason)
   }
 
   #isDistrusted (source: string): boolean {
@@ -365,7 +456,7 @@ function followingIn (
   const own: FollowedHead | undefined = at === 0 ? after : transactions[at - 1]
   // The head is beyond the digest.
   if (own === undefined) return []
-  if (own.root === root) return transactions.slice(at)
+  if (own.root === root && root !== undefined) return transactions.slice(at)
   // A version that was stepped over has no root to compare.
   return own.root === undefined || root === undefined ? 'unknown' : 'different'
 }

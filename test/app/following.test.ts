@@ -1,6 +1,6 @@
 import { pino } from 'pino'
 import t from 'tap'
-import { Following, type FollowingOptions } from '../../src/app/following.js'
+import { type FollowChannel, Following, type FollowingOptions, type HostTailParts } from '../../src/app/following.js'
 import { Tracker } from '../../src/chain/tracker.js'
 import { configSchema } from '../../src/config/schema.js'
 import { Metrics } from '../../src/metrics/metrics.js'
@@ -40,6 +40,38 @@ t.test('a head of another chain from the worker that reads the tail ends followi
   t.same([follower?.state, follower?.head, tracker.position?.head.version], ['starting', undefined, 101n])
   receive(102)
   t.same([follower?.state, follower?.head?.version, tracker.position?.head.version], ['following', 102n, 102n])
+})
+
+t.test('another history at a reader makes all workers forget what entries have grown by', async t => {
+  const log: string[] = []
+  let different = (_reason: string): void => {}
+  // Parts that reading an upstream needs are left out.
+  const workerOf = (name: string, publish: FollowChannel['publish']): Following =>
+    new Following(configSchema.parse({ follow: { mode: 'on' } }), {
+      tracker: new Tracker(undefined, () => performance.now()),
+      upstreamPool: { fetchAside: async () => undefined },
+      headPollers: { reverifyAll: async () => {} },
+      log: pino({ level: 'silent' }),
+      now: () => performance.now(),
+      metrics: new Metrics(),
+      channel: { demand: () => {}, publish },
+      hostTailOf: ({ onDifferent }: HostTailParts) => {
+        different = onDifferent
+      },
+      memory: { invalidateFollowed: () => log.push(name) }
+    } as unknown as FollowingOptions)
+  const other = workerOf('other', () => {})
+  const reader = workerOf('reader', event => {
+    other.onEvent(event)
+  })
+  t.teardown(() => {
+    reader.close()
+  })
+  reader.lead()
+  reader.reset()
+  t.same(log, [], 'a reset leaves the space')
+  different('an upstream of this host has another root at version 5')
+  t.same(log, ['reader', 'other'])
 })
 
 t.test('the tail is read before the reads of many clients that wait for a slot', async t => {

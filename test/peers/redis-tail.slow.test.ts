@@ -1,181 +1,23 @@
-import { hash } from 'node:crypto'
-import t, { type Test } from 'tap'
-import { type ResponsePosition } from '../../src/api/position.js'
-import { type LeaseResult } from '../../src/cache/coalescer.js'
-import { type FollowedHead, LedgerKnowledge } from '../../src/follow/ledger-knowledge.js'
-import { Follower } from '../../src/follow/follower.js'
-import { TailLoop } from '../../src/follow/tail-loop.js'
+import { setTimeout as pause } from 'node:timers/promises'
+import t from 'tap'
 import { type TailReading } from '../../src/follow/tail-reader.js'
 import { Deferred } from '../../src/peers/deferred.js'
-import { RedisTail, type RedisTailOptions } from '../../src/peers/redis-tail.js'
-import { type RedisProcess, startRedis } from '../support/redis-server.js'
+import { startRedis } from '../support/redis-server.js'
 import { redisLinkTo } from '../support/redis-tier.js'
 import { stampedAt } from '../support/tail.js'
+import {
+  breakableLink,
+  fleetAt,
+  grow,
+  lease,
+  Ledger,
+  maxAgeMs,
+  never,
+  stream,
+  type TestHost,
+  untilAt
+} from '../support/tail-hosts.js'
 import { startIdleMeter, until } from '../support/until.js'
-
-const maxAgeMs = 200
-
-/** A ledger that several hosts read, each through an upstream of its own. */
-class Ledger {
-  head = 1000
-  readings = 0
-  readonly key = (version: number): bigint => BigInt(version % 7) + 1n
-  readonly name: string
-
-  constructor (name = 'a ledger') {
-    this.name = name
-  }
-
-  readonly rootAt = (version: bigint): string => hash('sha256', `${this.name} ${version}`)
-
-  readonly read = async (head: FollowedHead | undefined): Promise<TailReading> => {
-    this.readings++
-    const end = this.head
-    await new Promise(resolve => {
-      setTimeout(resolve, 2)
-    })
-    const from = head === undefined ? end : Number(head.version) + 1
-    const transactions = Array.from({ length: Math.max(0, end - from + 1) }, (_, index) => ({
-      version: BigInt(from + index),
-      root: this.rootAt(BigInt(from + index)),
-      hashes: undefined,
-      touched: [this.key(from + index)],
-      touchesAll: undefined
-    }))
-    return { result: transactions.length === 0 ? 'empty' : 'ok', transactions, stamped: stampedAt(end) }
-  }
-}
-
-/** A host that follows a ledger. */
-interface TestHost {
-  readonly tail: RedisTail
-  readonly loop: TailLoop
-  readonly follower: Follower
-  readonly counts: Record<LeaseResult, number>
-  /** Readings of its own upstream. */
-  readings: number
-  /** Roots that it has read. */
-  roots: number
-  readonly different: string[]
-  readonly served: ResponsePosition[]
-  /** Runs with each head that may be served. */
-  onServed: () => void
-  /** Result of a reading; undefined reads the ledger. */
-  respond: () => Promise<TailReading> | undefined
-}
-
-/** Starts hosts at one Redis, whose messages arrive at once. */
-function fleetAt (
-  t: Test,
-  redis: RedisProcess
-): (ledger: Ledger, change?: Partial<RedisTailOptions>) => Promise<TestHost> {
-  const hosts: TestHost[] = []
-  return async (ledger, change = {}) => {
-    const link = redisLinkTo(t, redis.url, () => {})
-    await link.start({ onUp: () => {}, onDown: () => {} })
-    const counts = { taken: 0, waited: 0, not_stored: 0, failed: 0, lapsed: 0 }
-    const now = (): number => performance.now()
-    const tail = new RedisTail({
-      link,
-      prefix: 'varve:1:',
-      form: 'release',
-      requiresVerified: false,
-      space: () => 'space',
-      mayBeOurs: () => true,
-      readRoot: async version => {
-        host.roots++
-        return Number(version) > ledger.head
-          ? undefined
-          : { root: ledger.rootAt(version), stamped: stampedAt(ledger.head) }
-      },
-      onDifferent: reason => {
-        host.different.push(reason)
-        host.loop.reset('mismatch')
-      },
-      announce: source => {
-        setImmediate(() => {
-          for (const each of hosts) if (each.tail.isOfOthers(source)) each.loop.wake()
-        })
-      },
-      now,
-      leased: result => {
-        counts[result]++
-      },
-      ...change
-    })
-    const served: ResponsePosition[] = []
-    const follower = new Follower({
-      now,
-      maxAgeMs,
-      isServing: true,
-      servedVersion: () => undefined,
-      onServedHead: stamped => {
-        if (stamped === undefined) return
-        served.push(stamped)
-        host.onServed()
-      },
-      onState: (state, reason) => {
-        if (state === 'stopped') tail.stop(reason ?? '')
-      }
-    }, new LedgerKnowledge(1024))
-    const read = async (head: FollowedHead | undefined): Promise<TailReading> => {
-      host.readings++
-      return await (host.respond() ?? ledger.read(head))
-    }
-    const loop = new TailLoop({
-      reader: { readHead: async () => await read(undefined), readAfter: read },
-      shared: tail,
-      follower,
-      now,
-      maxAgeMs,
-      metrics: { read: () => {}, touchedAll: () => {} },
-      onMismatch: async () => {}
-    })
-    const host: TestHost = {
-      tail,
-      loop,
-      follower,
-      counts,
-      readings: 0,
-      roots: 0,
-      different: [],
-      served,
-      onServed: () => {},
-      respond: () => undefined
-    }
-    follower.setDemandSink(loop)
-    hosts.push(host)
-    t.teardown(() => {
-      loop.close()
-    })
-    loop.recordRead()
-    return host
-  }
-}
-
-/** Waits until a host follows to the head of a ledger, and compares what it knows with the truth. */
-async function untilAt ({ follower }: TestHost, { head, key }: Ledger): Promise<void> {
-  const isThere = (): boolean => Number(follower.headFor(performance.now())?.position.head.version) >= head
-  await until(isThere, `the host follows to ${head}: ${follower.state} at ${follower.head?.version}`)
-  for (let readAt = head - 4; readAt < head; readAt++) {
-    const touched = Array.from({ length: head - readAt }, (_, index) => key(readAt + 1 + index))
-    for (let each = 1n; each <= 7n; each++) {
-      const validity = follower.validityAt(BigInt(head), BigInt(readAt), [each])
-      if (validity === 'unchanged' && touched.includes(each)) throw new Error(`key ${each} has changed since ${readAt}`)
-    }
-  }
-}
-
-/** Grows a ledger, and waits each time until hosts follow it. */
-async function grow (ledger: Ledger, hosts: readonly TestHost[], times = 5): Promise<void> {
-  for (let nth = 0; nth < times; nth++) {
-    ledger.head += 3
-    for (const host of hosts) await untilAt(host, ledger)
-  }
-}
-
-/** Hangs, as an upstream or a process that is stopped. */
-const never = async (): Promise<TailReading> => await new Promise(() => {})
 
 t.test('one host reads the tail for all, and another one once it is gone', async t => {
   const start = fleetAt(t, await startRedis(t))
@@ -199,7 +41,8 @@ t.test('one host reads the tail for all, and another one once it is gone', async
 })
 
 t.test('a reader that stands still for seconds makes no read older than allowed once it wakes', async t => {
-  const start = fleetAt(t, await startRedis(t))
+  const redis = await startRedis(t)
+  const start = fleetAt(t, redis)
   const ledger = new Ledger()
   const first = await start(ledger)
   await grow(ledger, [first])
@@ -243,15 +86,27 @@ t.test('a reader that stands still for seconds makes no read older than allowed 
   await until(() => idle() > 1000, 'it stands still for a second')
   const waited = others.map(({ counts }) => counts.waited)
   short.resolve(undefined)
-  await until(() => others.every(({ counts }, index) => counts.waited > (waited[index] ?? 0) + 1), 'it goes on')
+  await until(() => others.every(({ counts }, index) => counts.waited > (waited[index] ?? 0)), 'its digest comes')
   t.same(others.map(({ counts }) => counts.lapsed), [0, 0], 'its lease had not ended')
+  await until(() => others.some(({ counts }) => counts.taken > 0), 'it has left the lease to another one')
+  const timesLed = ({ counts }: TestHost): number => counts.taken + counts.lapsed
+  const led = timesLed(first)
+  await until(async () => {
+    if (timesLed(first) > led) return true
+    await redis.client.del(lease)
+    first.loop.wake()
+    return false
+  }, 'it reads again')
   const long = standStill()
-  await until(() => others.some(({ counts }) => counts.lapsed > 0), 'another one reads')
+  const lapsed = others.map(({ counts }) => counts.lapsed)
+  const notStored = first.counts.not_stored
+  await until(() => others.some(({ counts }, index) => counts.lapsed > (lapsed[index] ?? 0)), 'another one reads')
   const before = reads
   await until(() => reads > before + 100, 'the others serve')
   long.resolve(undefined)
-  await until(() => first.counts.not_stored === 1, 'its digest comes too late')
-  await until(() => first.counts.waited > 2, 'it follows the other one')
+  await until(() => first.counts.not_stored === notStored + 1, 'its digest comes too late')
+  const followed = first.counts.waited
+  await until(() => first.counts.waited > followed + 2, 'it follows the other one')
   await until(() => reads > before + 400, 'all serve')
   t.same(others.map(({ different }) => different), [[], []])
 })
@@ -282,13 +137,14 @@ t.test('a gap in the digests is unknown', async t => {
   await grow(ledger, [first, second])
   const from = BigInt(ledger.head)
   // Trims what the second host has not read.
-  const stream = await streamIn(redis)
+  const { head } = second.follower
   second.loop.close()
   await grow(ledger, [first])
   await redis.client.xtrim(stream, 'MAXLEN', 1)
   const third = await start(ledger)
   await grow(ledger, [first, third], 1)
   t.equal(third.follower.validityAt(BigInt(ledger.head), from, [99n]), 'unknown')
+  t.same(await second.tail.next(head), { kind: 'alone' }, 'an upstream has what is missing')
   t.equal(first.follower.validityAt(BigInt(ledger.head), from, [99n]), 'unchanged')
 })
 
@@ -361,10 +217,124 @@ t.test('a proven difference stops all hosts that have read the same digests', as
   second.follower.setState('stopped', 'a followed hit differs')
   await until(() => first.follower.state === 'stopped' && third.follower.state === 'stopped', 'all have stopped')
   t.match([first, third].map(({ follower }) => follower.reason), ['a followed hit differs', 'a followed hit differs'])
-  t.equal(await redis.client.xlen(await streamIn(redis)), 1, 'the digests are gone')
+  t.equal(await redis.client.exists(stream), 0, 'the digests are gone')
   const later = await start(ledger)
   await grow(ledger, [later])
   t.equal(first.follower.headFor(performance.now()), undefined)
+})
+
+t.test('a stop reaches a host whose reading ends after it', async t => {
+  const redis = await startRedis(t)
+  const start = fleetAt(t, redis)
+  const ledger = new Ledger()
+  const [first, second] = [await start(ledger), await start(ledger)]
+  await grow(ledger, [first, second])
+  const [begins, ends] = [new Deferred<undefined>(), new Deferred<undefined>()]
+  first.respond = async () => {
+    first.respond = () => undefined
+    begins.resolve(undefined)
+    await ends.promise
+    return await ledger.read(first.follower.head)
+  }
+  await begins.promise
+  second.follower.setState('stopped', 'a followed hit differs')
+  await until(async () => await redis.client.exists(`${stream}:stop`) === 1, 'the stop is stored')
+  ledger.head += 10
+  ends.resolve(undefined)
+  await until(() => first.follower.state === 'stopped', 'it has stopped')
+  t.equal(first.follower.reason, 'a followed hit differs')
+  t.equal(await redis.client.exists(stream), 0, 'its digest is not stored')
+  t.ok(await redis.client.ttl(`${stream}:stop`) > 80_000)
+})
+
+t.test('a stop that Redis does not take is tried again, and what is wrong is not shared', async t => {
+  const redis = await startRedis(t)
+  const start = fleetAt(t, redis)
+  const ledger = new Ledger()
+  const broken = await breakableLink(t, redis)
+  const first = await start(ledger, { link: broken.link })
+  await grow(ledger, [first])
+  const second = await start(ledger)
+  await grow(ledger, [first, second])
+  broken.breaks = '\'EX\''
+  second.respond = async () => ({ result: 'failed', transactions: [], stamped: undefined })
+  const wrong = new Deferred<undefined>()
+  first.respond = async () => {
+    ledger.head += 10
+    const reading = await ledger.read(first.follower.head)
+    first.follower.setState('stopped', 'the changes of a page are not those of its hash')
+    wrong.resolve(undefined)
+    return reading
+  }
+  await wrong.promise
+  await until(() => broken.failures > 1, 'it tries again')
+  const versions = (await redis.client.xrange(stream, '-', '+')).map(([id]) => Number(id.split('-')[0]))
+  t.ok(Math.max(...versions) < ledger.head, versions.join())
+  broken.breaks = undefined
+  await until(() => second.follower.state === 'stopped', 'the other one has stopped')
+})
+
+t.test('a reader whose pages take too long leaves the reading to another host', async t => {
+  const start = fleetAt(t, await startRedis(t))
+  const ledger = new Ledger()
+  const first = await start(ledger)
+  await grow(ledger, [first])
+  const second = await start(ledger)
+  await grow(ledger, [first, second])
+  first.respond = async () => {
+    await pause(1.5 * maxAgeMs)
+    return await ledger.read(first.follower.head)
+  }
+  await until(() => second.counts.taken > 0, 'another one reads', 5000)
+  await grow(ledger, [second])
+})
+
+t.test('a host that waits for one that brings nothing reads for itself', async t => {
+  const redis = await startRedis(t)
+  const start = fleetAt(t, redis)
+  const ledger = new Ledger()
+  const renewal = setInterval(() => {
+    redis.client.set(lease, 'another host', 'PX', 2000).catch(() => {})
+  }, 100)
+  t.teardown(() => {
+    clearInterval(renewal)
+  })
+  await redis.client.set(lease, 'another host', 'PX', 2000)
+  const host = await start(ledger)
+  const idle = startIdleMeter()
+  await grow(ledger, [host])
+  t.ok(idle() < 5000, `after ${idle()} ms`)
+  t.same([host.counts.taken, host.counts.lapsed], [0, 0])
+  clearInterval(renewal)
+  await until(() => host.counts.lapsed > 0, 'it reads for all')
+})
+
+t.test('a reader whose upstream lags gives the lease up, and follows the others', async t => {
+  const start = fleetAt(t, await startRedis(t))
+  const ledger = new Ledger()
+  const first = await start(ledger)
+  await grow(ledger, [first])
+  const second = await start(ledger)
+  await grow(ledger, [first, second])
+  first.respond = async () => ({ result: 'empty', transactions: [], stamped: undefined })
+  await until(() => second.counts.taken > 0, 'another one reads', 5000)
+  await grow(ledger, [first, second])
+})
+
+t.test('a reader that cannot write to Redis gives the lease up, and follows the others', async t => {
+  const redis = await startRedis(t)
+  const start = fleetAt(t, redis)
+  const ledger = new Ledger()
+  const broken = await breakableLink(t, redis)
+  const first = await start(ledger, { link: broken.link })
+  await grow(ledger, [first])
+  const second = await start(ledger)
+  await grow(ledger, [first, second])
+  broken.breaks = 'XADD'
+  await until(() => second.counts.taken > 0, 'another one reads', 5000)
+  const { waited } = first.counts
+  await grow(ledger, [first, second])
+  t.ok(first.counts.waited > waited)
 })
 
 t.test('hosts go on when Redis loses its data, restarts or is gone', async t => {
@@ -382,7 +352,7 @@ t.test('hosts go on when Redis loses its data, restarts or is gone', async t => 
   await grow(ledger, hosts, 2)
   t.ok(hosts.every(({ readings }, index) => readings > (before[index] ?? 0)), 'each reads for itself')
   await redis.start()
-  await until(async () => await redis.client.exists(await streamIn(redis)) === 1, 'one reads for all again')
+  await until(async () => await redis.client.exists(stream) === 1, 'one reads for all again')
   await grow(ledger, hosts, 4)
   t.same(hosts.map(({ different }) => different), [[], [], []])
 })
@@ -393,9 +363,8 @@ t.test('two hosts that both believe to read for all never mix their digests', as
   const ledger = new Ledger()
   const hosts = [await start(ledger), await start(ledger), await start(ledger)]
   await grow(ledger, hosts)
-  const stream = await streamIn(redis)
   const taking = setInterval(() => {
-    redis.client.del(`${stream}:lease`).catch(() => {})
+    redis.client.del(lease).catch(() => {})
     for (const { loop } of hosts) loop.wake()
   }, 3)
   t.teardown(() => {
@@ -423,7 +392,6 @@ t.test('a digest that is damaged, from the future or not verified is not used', 
   await grow(ledger, [first, second])
   t.equal(second.readings, 0)
   first.respond = never
-  const stream = await streamIn(redis)
   await redis.client.xadd(stream, `${ledger.head + 5}-0`, 'digest', '0 {}')
   ledger.head += 8
   await untilAt(second, ledger)
@@ -463,7 +431,3 @@ t.test('no digest is fresh while the clock of Redis goes back', async t => {
   const versions = host.served.slice(before + 1).map(({ position }) => position.head.version)
   t.notOk(versions.includes(BigInt(ledger.head)), versions.join())
 })
-
-async function streamIn ({ client }: RedisProcess): Promise<string> {
-  return (await client.keys('*tail:*')).find(key => key.endsWith('}')) ?? ''
-}
