@@ -70,11 +70,6 @@ export class DiskFiles {
     ) => a - b)
   }
 
-  /** Returns false once a segment, or the whole folder, was removed. */
-  async has (segment: number): Promise<boolean> {
-    return await lstat(this.#pathOf(segment)).then(found => found.isFile(), error => !isAbsent(error))
-  }
-
   async sizeOf (segment: number): Promise<number> {
     return (await lstat(this.#pathOf(segment))).size
   }

@@ -319,7 +319,9 @@ export class DiskKeeper {
     this.#leaving.set(segment, by)
     const hits = await Promise.all([...this.#members].map(async member => await this.#hitsOf(member, number, by)))
     const lengths = new Map<number, number>()
-    for (const list of hits) for (let at = 0; at < list.length; at += 2) lengths.set(list[at] ?? 0, list[at + 1] ?? 0)
+    for (const list of hits) {
+      for (let at = 0; at < list.length; at += 2) lengths.set(list[at] as number, list[at + 1] as number)
+    }
     const places = [...lengths].map(([offset, length]) => ({ offset, length })).sort((a, b) => a.offset - b.offset)
     return { number, places }
   }
@@ -360,8 +362,10 @@ export class DiskKeeper {
       if (segment.writer !== member) continue
       segment.writer = undefined
       segment.bytes = await this.#options.files.sizeOf(segment.number).catch(() => 0)
-      // Its writer, or the next start, removes an empty file.
-      if (segment.bytes === 0) this.#segments.delete(segment.number)
+      if (segment.bytes > 0) continue
+      // The disk was full.
+      this.#segments.delete(segment.number)
+      await this.#options.files.remove(segment.number)
     }
   }
 

@@ -94,11 +94,11 @@ export class DiskLog {
     for (const number of numbers) {
       try {
         const segment = await this.read(number)
-        if (segment === undefined) continue
         this.learn(segment, segment.list.minSequence)
         await onSegment(segment)
       } catch {
-        // One that was evicted meanwhile counts as unreadable too.
+        // One that was evicted meanwhile counts as unreadable too; an open file would keep its room.
+        this.forget(number)
         this.#options.onUnreadable()
       }
     }
@@ -219,7 +219,6 @@ export class DiskLog {
 
   async #continue (number: number): Promise<OwnSegment> {
     const segment = await this.read(number)
-    if (segment === undefined) throw new Error('a segment has lost its header')
     const file = await this.#options.files.openToWrite(number)
     // Takes away the footer.
     await file.truncate(segment.end)
@@ -300,15 +299,14 @@ export class DiskLog {
       }, () => {})
     }
     await file.close()
-    if (segment.end === 0) await this.#options.files.remove(segment.number)
   }
 
-  /** Reads the list of a segment from its footer, or from its records; undefined if it has no header of this form. */
-  async read (number: number): Promise<ListedSegment | undefined> {
+  /** Reads the list of a segment from its footer, or from its records; rejects if it has no header of this form. */
+  async read (number: number): Promise<ListedSegment> {
     const { files } = this.#options
     const bytes = await files.sizeOf(number)
     const header = decodeHeader(await files.read(number, 0, headerBytes))
-    if (header === undefined || bytes > mostFileBytes) return undefined
+    if (header === undefined || bytes > mostFileBytes) throw new Error('a segment has lost its header or grown')
     const { space, length: start } = header
     const trailer = await files.read(number, Math.max(0, bytes - trailerBytes), trailerBytes)
     const footerLength = SegmentList.footerLengthOf(trailer)

@@ -49,6 +49,7 @@ export const frameBytes = 8
 /** Magic, length and checksum behind the footer. */
 export const trailerBytes = 12
 const never = 2n ** 64n - 1n
+// No purge has a higher number.
 const noSequence = 2 ** 32 - 1
 
 /** Beginning of a segment. */
@@ -128,7 +129,7 @@ export class SegmentList {
   readonly #intervals = new Map<number, FamilyInterval>()
 
   /** Lowest sequence of an entry; a purge is obsolete once no segment has a lower one than its own. */
-  minSequence = Infinity
+  minSequence = noSequence
 
   get size (): number {
     return this.#count
@@ -161,7 +162,7 @@ export class SegmentList {
   /** Returns the footer and the trailer by which it is found. */
   encode (): Buffer {
     const writer = new ByteWriter()
-    writer.u32(Number.isFinite(this.minSequence) ? this.minSequence : noSequence)
+    writer.u32(this.minSequence)
     writer.u32(this.#count)
     writer.bytes(this.#items.subarray(0, this.#count * itemBytes))
     writer.u32(this.#intervals.size)
@@ -190,8 +191,7 @@ export class SegmentList {
       if (!checksumOf(footer).equals(trailer.subarray(-4))) return undefined
       const reader = new ByteReader(footer)
       const list = new SegmentList()
-      const minSequence = reader.u32()
-      if (minSequence !== noSequence) list.minSequence = minSequence
+      list.minSequence = reader.u32()
       list.#count = reader.u32()
       list.#items = reader.bytes(list.#count * itemBytes)
       for (let left = reader.u32(); left > 0; left--) list.#intervals.set(reader.u32(), readInterval(reader))

@@ -250,11 +250,15 @@ export class DiskTier implements LowerStore, OwnStore {
     await this.load()
     this.#purges.forgetUpTo(obsoletePurge)
     const hits: number[] = []
-    const listed = await this.#log.read(number).catch(() => undefined)
-    const { list, space } = listed ?? { list: new SegmentList() }
-    const index = (space && this.#indexes.get(space.name)) ?? new DiskIndex(() => false)
-    // Its file may be gone when a slow process gets to it.
-    if (listed === undefined) { for (const each of this.#indexes.values()) await each.prune(number) }
+    const name = this.#log.segments.get(number)?.space.name
+    // The index has entries of known segments alone.
+    if (name === undefined) return new Uint32Array()
+    const index = this.#indexFor({ name })
+    const { list } = await this.#log.read(number).catch(async () => {
+      // Its file may be gone when a slow process gets to it.
+      await index.prune(number)
+      return { list: new SegmentList() }
+    })
     for (let nth = 0; nth < list.size; nth++) {
       if (nth % stepsPerPause === 0) await pause()
       const { digest, interval, offset, length } = list.item(nth)
@@ -264,11 +268,8 @@ export class DiskTier implements LowerStore, OwnStore {
       if (interval !== undefined) index.deleteInterval(interval.family, interval)
       if (index.delete(digest) && isOwn) this.#options.metrics.evicted(this.name)
     }
-    const name = this.#log.segments.get(number)?.space.name
     this.#log.forget(number)
-    if (name !== undefined && ![...this.#log.segments.values()].some(({ space }) => space.name === name)) {
-      this.#indexes.delete(name)
-    }
+    if (![...this.#log.segments.values()].some(({ space }) => space.name === name)) this.#indexes.delete(name)
     return Uint32Array.from(hits)
   }
 
@@ -354,7 +355,7 @@ export class DiskTier implements LowerStore, OwnStore {
     if (!isReplaced && !this.#isPurged(what)) addEntry(index, what, place)
   }
 
-  #indexFor ({ name }: StoreSpace): DiskIndex {
+  #indexFor ({ name }: Pick<StoreSpace, 'name'>): DiskIndex {
     const index = this.#indexes.get(name) ?? new DiskIndex(segment => this.#log.segments.has(segment))
     this.#indexes.set(name, index)
     return index
