@@ -1,8 +1,10 @@
 import { randomBytes } from 'node:crypto'
-import { rmSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { type LogMember } from '../../src/cache/disk-keeper.js'
+import { DiskFiles } from '../../src/cache/disk-files.js'
+import { DiskKeeper, type LogMember } from '../../src/cache/disk-keeper.js'
+import { SegmentList } from '../../src/cache/disk-segment.js'
 import { blockAt, blockOf, crashed, entryOf, found, type Opened, openedAt, purge, put } from '../support/disk-log.js'
 import { openDiskTier, segmentsIn } from '../support/disk-tier.js'
 import { space } from '../support/redis-tier.js'
@@ -264,4 +266,76 @@ t.test('a folder that is removed begins again in every process, and an old purge
   await put(other, entryOf('c', 'x'))
   await learned(one, 'c')
   t.ok(statSync(join(one.path, 'purges')).size > 30)
+})
+
+t.test('a segment that cannot be read at the start is counted, and costs its own entries', async t => {
+  const first = await openedAt(t, testFolder(t), room, entryOf('a', 'x'))
+  await first.tier.close()
+  class FailingFiles extends DiskFiles {
+    override async read (): Promise<Buffer> {
+      return await Promise.reject(new Error('EIO'))
+    }
+  }
+  const failed: string[] = []
+  const onError = (operation: string): void => {
+    failed.push(operation)
+  }
+  const { path } = first
+  const files = new FailingFiles({ path, onError })
+  const keeper = new DiskKeeper({ path, maxBytes: room, writers: 1, files, foundCorrupt: t.fail, onError })
+  await keeper.open()
+  t.same(failed, ['scan'])
+  const disk = Object.assign(await openDiskTier(t, path, room, true, { writers: 1, keeper }), { path })
+  await put(disk, entryOf('b', 'x'))
+  t.same([await found(disk, 'a'), await found(disk, 'b'), disk.counts.failed], [undefined, 'x', []])
+})
+
+t.test('a process whose keeper does not respond reads nothing until it does', async t => {
+  const first = await openedAt(t, testFolder(t), room, entryOf('a', 'x'))
+  const { keeper, path } = first
+  const whole = keeper.for.bind(keeper)
+  let isResponding = false
+  keeper.for = member => {
+    const methods = whole(member)
+    return {
+      ...methods,
+      joinLog: async () => isResponding ? await methods.joinLog() : await Promise.reject(new Error('no response'))
+    }
+  }
+  const disk = await openDiskTier(t, path, room, true, { writers: 2, keeper })
+  t.same([await found(disk, 'a'), disk.counts.failed], [undefined, ['scan']])
+  t.match(disk.tier.warnings, [/^disk tier not read yet/])
+  isResponding = true
+  await disk.tier.resume()
+  await learned(Object.assign(disk, { path }), 'a')
+  t.same(disk.tier.warnings, [])
+})
+
+t.test('what is said of a segment that has left, or is damaged, teaches no process anything', async t => {
+  const [one, other] = await two(t)
+  await put(one, entryOf('a', 'x'))
+  await learned(other, 'a')
+  const { entries } = other.tier.status
+  const rows = new SegmentList()
+  rows.add({ digest: randomBytes(16), sequence: 0, offset: 100, length: 100, interval: undefined })
+  const said = { space, bytes: 200, isCopied: false, rows: rows.encode() }
+  const announce = async (number: number, bytes: Buffer): Promise<void> => {
+    one.keeper.for(one.tier).announce({ ...said, number, rows: bytes })
+    await new Promise(resolve => setImmediate(resolve))
+  }
+  await announce(99, said.rows)
+  await announce(1, Buffer.from(said.rows).fill(7, 0, 1))
+  t.match(other.tier.status, { entries })
+  await announce(1, said.rows)
+  t.match(other.tier.status, { entries: (entries ?? 0) + 1 })
+})
+
+t.test('a segment that has grown beyond any is not read, and costs its own entries', async t => {
+  const first = await openedAt(t, testFolder(t), room, entryOf('a', 'x'))
+  await first.tier.close()
+  const [path = ''] = segmentsIn(first.path)
+  truncateSync(path, 200 * 1024 ** 2)
+  const disk = await openedAt(t, first.path, room, entryOf('b', 'x'))
+  t.same([await found(disk, 'a'), await found(disk, 'b'), disk.counts.failed], [undefined, 'x', ['scan']])
+  t.notOk(existsSync(path), 'it gives its room')
 })

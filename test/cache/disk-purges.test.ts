@@ -3,7 +3,7 @@ import { cpSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from
 import { basename, join } from 'node:path'
 import { crc32 } from 'node:zlib'
 import t from 'tap'
-import { decodeRecord, SegmentList } from '../../src/cache/disk-segment.js'
+import { checksumOf, decodeRecord, SegmentList } from '../../src/cache/disk-segment.js'
 import {
   blockAt,
   blockOf,
@@ -20,6 +20,11 @@ import {
 import { openDiskTier, recordsIn, segmentsIn } from '../support/disk-tier.js'
 import { space, storedEntryOf } from '../support/redis-tier.js'
 import { testFolder } from '../support/test-folder.js'
+
+const withChecksum = (bytes: Buffer): Buffer => {
+  const content = bytes.subarray(0, -4)
+  return Buffer.concat([content, checksumOf(content)])
+}
 
 t.test('an acknowledged purge holds after a restart, in every space and for every copy of an entry', async t => {
   const disk = await opened(t, entryOf('a', 'x'), entryOf('b', 'x'), blockOf(1, 10n, 19n))
@@ -239,7 +244,7 @@ t.test('a segment that is lost costs its own entries alone, and no purge', async
 })
 
 t.test('a lost or damaged list of purges costs all entries, and its numbers never come back', async t => {
-  for (const harm of ['lose', 'damage', 'cut']) {
+  for (const harm of ['lose', 'damage', 'cut', 'replace']) {
     const disk = await openedAt(t, testFolder(t), 1_000_000, entryOf('a', 'x'), entryOf('b', 'x'))
     await purge(disk, 'a')
     await disk.tier.close()
@@ -248,6 +253,8 @@ t.test('a lost or damaged list of purges costs all entries, and its numbers neve
     if (harm === 'lose') rmSync(path)
     if (harm === 'damage') writeFileSync(path, bytes.fill(bytes.readUInt8(12) ^ 1, 12, 13))
     if (harm === 'cut') writeFileSync(path, bytes.subarray(0, 20))
+    // One of another form has a right checksum too.
+    if (harm === 'replace') writeFileSync(path, withChecksum(bytes.fill(9, 3, 4)))
     const next = await openedAt(t, disk.path, 1_000_000)
     t.same([await found(next, 'a'), await found(next, 'b'), next.counts.corrupt], [undefined, undefined, 1], harm)
     await put(next, entryOf('c', 'x'))
@@ -357,4 +364,67 @@ t.test('clearing hides everything for good, and too many purges become one of ev
   const next = await openedAt(t, crashed(t, disk.path))
   t.same([await found(disk, 'c'), await found(next, 'c')], ['x', 'x'], 'the next purge names its own entry again')
   t.equal(await found(next, 'b'), undefined)
+})
+
+t.test('what was fetched before the last thousand purges counts as purged', async t => {
+  const disk = await opened(t)
+  const fetchedAtMs = performance.now()
+  await purge(disk, 'a')
+  await Promise.all(Array.from({ length: 1000 }, async () => await purge(disk, 'again')))
+  disk.tier.put(space, { stored: entryOf('a', 'stale'), ttlMs: undefined, fetchedAtMs })
+  await put(disk, entryOf('b', 'x'))
+  t.same([await found(disk, 'a'), await found(disk, 'b')], [undefined, 'x'])
+})
+
+t.test('a purge that cannot be passed on hides what it names, and is repeated until it can', async t => {
+  const disk = await opened(t, entryOf('a', 'x'), entryOf('b', 'x'), blockOf(1, 10n, 19n), blockOf(2, 20n, 29n))
+  await disk.tier.close()
+  const { keeper } = disk
+  const whole = keeper.for.bind(keeper)
+  let failure: Promise<boolean> | undefined = Promise.reject(new Error('no response'))
+  failure.catch(() => {})
+  keeper.for = member => {
+    const methods = whole(member)
+    return { ...methods, purgeLog: async purge => await (failure ?? methods.purgeLog(purge)) }
+  }
+  const tier = await openDiskTier(t, disk.path, roomBytes, true, { writers: 1, keeper })
+  await t.rejects(purge(tier, 'a'), /no response/)
+  await t.rejects(tier.tier.drop(space, { keys: [], intervals: [{ family, first: 15n, last: 15n }] }), /no response/)
+  t.same([await found(tier, 'a'), await found(tier, 'b')], [undefined, 'x'])
+  t.same([await blockAt(tier, 15n), await blockAt(tier, 25n)], [undefined, '2'])
+  t.match(tier.tier.warnings, [/^purges could not be written/])
+  let fail = (): void => {}
+  failure = new Promise((_resolve, reject) => {
+    fail = () => {
+      reject(new Error('no response'))
+    }
+  })
+  const failing = purge(tier, 'a')
+  await new Promise(resolve => setImmediate(resolve))
+  failure = undefined
+  await tier.tier.resume()
+  t.same(tier.tier.warnings, [])
+  fail()
+  await t.rejects(failing, /no response/)
+  t.match(tier.tier.warnings, [/^purges could not be written/], 'although another of the same was confirmed')
+  await tier.tier.resume()
+  t.same(tier.tier.warnings, [])
+  const next = await openedAt(t, crashed(t, disk.path))
+  t.same([await found(next, 'a'), await blockAt(next, 15n), await blockAt(next, 25n)], [undefined, undefined, '2'])
+})
+
+t.test('an entry that expires after its hit is not copied, and hits take half of a segment at most', async t => {
+  const disk = await openedAt(t, testFolder(t), 1_000_000)
+  disk.tier.put(space, { stored: entryOf('short', 'x'), ttlMs: 60_000 })
+  // A segment has 62,500 bytes.
+  const keys = Array.from({ length: 12 }, (_, at) => `${at}`)
+  await put(disk, ...keys.map(key => entryOf(key, randomBytes(4000))), entryOf('long', 'x'))
+  for (const key of [...keys, 'short', 'long']) t.ok(await found(disk, key) !== undefined)
+  disk.clockMs = 120_000
+  for (let at = 0; disk.counts.evicted === 0; at++) await put(disk, entryOf(`later ${at}`, randomBytes(20_000)))
+  disk.clockMs = 0
+  const stayed = []
+  for (const key of keys) if (await found(disk, key) !== undefined) stayed.push(key)
+  t.ok(stayed.length > 0 && stayed.length <= 7, `${stayed.length} of 12`)
+  t.same([await found(disk, 'short'), await found(disk, 'long')], [undefined, 'x'])
 })
