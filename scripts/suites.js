@@ -57,6 +57,8 @@ const random = [
 const longest = [
   ...slow(
     '',
+    'app/shared-log',
+    'peers/redis-tail',
     'peers/worker-lifecycle',
     'package',
     'readme',
