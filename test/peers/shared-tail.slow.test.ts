@@ -104,10 +104,13 @@ t.test('a host that is killed, and one that is stopped for 5 s, delay heads by 3
   const own = new Set((await redis.client.xrange(stream, '-', '+')).map(([, [, text = '']]) => sourceIn(text)))
   const holder = async (): Promise<string | null> => await redis.client.get(`${stream}:lease`)
   await until(async () => {
-    // Takes the lease from the others until the program has it.
-    const held = await holder()
-    if (held !== null && own.has(held)) await redis.client.del(`${stream}:lease`)
-    return held !== null && !own.has(held)
+    // Takes the lease from the others, again and again without a pause, until the program has it.
+    for (let nth = 0; nth < 2000; nth++) {
+      const held = await holder()
+      if (held !== null && !own.has(held)) return true
+      if (held !== null) await redis.client.del(`${stream}:lease`)
+    }
+    return false
   }, 'the program reads the tail')
   for (const signal of ['SIGSTOP', 'SIGKILL'] as const) {
     leader.child.kill(signal)
