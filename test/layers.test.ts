@@ -138,11 +138,14 @@ t.test('every library is used in its own folder only, and api and chain do no in
 })
 
 // Members and messages that Node keeps to itself, and listeners that others added.
-const nodeInternals =
-  /\.(?:removeAllListeners|removeListener|rawListeners|listeners)\(|\._[a-z]\w*|'_[a-z]\w*' in\b|internalMessage|\bemit\('(?:pause|resume|request|connection|data)'/
+const nodeInternals = [
+  /\.(?:removeAllListeners|removeListener|rawListeners|listeners)\(/,
+  /\._[a-z]\w*|'_[a-z]\w*' in\b|internalMessage/,
+  /\bemit\('(?:pause|resume|request|connection|data)'/
+]
 
 t.test('only node.ts relies on undocumented parts of Node.js', async t => {
-  const using = files.filter(file => file.startsWith('src/') && nodeInternals.test(textOf(file)))
+  const using = files.filter(file => file.startsWith('src/') && nodeInternals.some(each => each.test(textOf(file))))
   t.same(using, ['src/node.ts'])
 })
 

@@ -28,7 +28,7 @@ const readsPerTurn = 8
 // Varve's own health check; no node serves this path.
 const healthPath = '/-/healthz'
 
-const noBody = Buffer.alloc(0)
+const emptyBody = Buffer.alloc(0)
 
 /** Serves a read that needs nothing of the router, with its body if it has one; returns false for other requests. */
 export type ServeDirectly = (exchange: HttpExchange, body: Buffer | undefined) => boolean
@@ -109,7 +109,7 @@ export function addReadRoutes (app: FastifyInstance, context: ListenerContext): 
   })
   return (exchange, body) => {
     const { request, url, method } = exchange
-    const { length } = body ?? noBody
+    const { length } = body ?? emptyBody
     // The router rejects a body beyond the limit, and what no endpoint takes.
     const isRead = method === 'GET' ? !announcesBody(request) : length > 0 && length <= maxBodyBytes
     if (!isRead || !access.isUnrestricted(request)) return false
@@ -117,7 +117,7 @@ export function addReadRoutes (app: FastifyInstance, context: ListenerContext): 
       const match = matchEndpoint(url, method)
       if (match === undefined) return false
       checkRequest(request)
-      serveKnown(match, exchange, body ?? noBody).catch(() => {})
+      serveKnown(match, exchange, body ?? emptyBody).catch(() => {})
     } catch (error) {
       sendFailure(context, exchange, error)
     }
@@ -177,7 +177,7 @@ function isWithoutBody ({ method, headers }: FastifyRequest): boolean {
 }
 
 function bodyOf ({ body }: FastifyRequest): Buffer {
-  return Buffer.isBuffer(body) ? body : noBody
+  return Buffer.isBuffer(body) ? body : emptyBody
 }
 
 /** Answers a preflight; returns false if the request is none. */

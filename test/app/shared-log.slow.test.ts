@@ -4,7 +4,7 @@ import t, { type Test } from 'tap'
 import { type Sandbox } from '#sandbox'
 import { configSchema } from '../../src/config/schema.js'
 import { sendRequest } from '../support/client.js'
-import { diskHit, startAt as startOn, startNode, statusOf, store, token } from '../support/disk-tier.js'
+import { diskHit, purge, startAt as startOn, startNode, statusOf, store, token } from '../support/disk-tier.js'
 import { until } from '../support/until.js'
 import { allPidsOf, type TestVarve } from '../support/varve.js'
 import { testFolder } from '../support/test-folder.js'
@@ -24,15 +24,6 @@ async function readInAll (varve: TestVarve, target: string): Promise<{ how: unkn
     bodies.add(body)
   }
   return { how, bodies }
-}
-
-async function purge (varve: TestVarve, what: object): Promise<number> {
-  const { status } = await sendRequest(varve.adminUrl, '/purge', {
-    method: 'POST',
-    headers: { authorization: `Bearer ${token}` },
-    body: JSON.stringify(what)
-  })
-  return status
 }
 
 t.test('what one worker stores is a hit at every other, at once and after a restart', async t => {

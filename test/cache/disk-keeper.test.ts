@@ -6,7 +6,7 @@ import { DiskFiles } from '../../src/cache/disk-files.js'
 import { DiskKeeper, type LogMember } from '../../src/cache/disk-keeper.js'
 import { SegmentList } from '../../src/cache/disk-segment.js'
 import { blockAt, blockOf, crashed, entryOf, found, type Opened, openedAt, purge, put } from '../support/disk-log.js'
-import { openDiskTier, segmentsIn } from '../support/disk-tier.js'
+import { logWhereMeanwhile, openDiskTier, segmentsIn } from '../support/disk-tier.js'
 import { space } from '../support/redis-tier.js'
 import { testFolder } from '../support/test-folder.js'
 import { until } from '../support/until.js'
@@ -154,18 +154,10 @@ t.test('a segment that is evicted while a process reads the log leaves nothing i
   const disk = await openedAt(t, testFolder(t), room, entryOf('a', 'x'), blockOf(1, 10n, 19n))
   const { keeper, path } = disk
   const evictions: Array<Promise<unknown>> = []
-  const late = await openDiskTier(t, path, room, false, {
-    writers: 1,
-    keeper,
-    keeperFor: member => ({
-      ...keeper.for(member),
-      joinLog: async () => {
-        const joined = await keeper.for(member).joinLog()
-        evictions.push(member.evict(1, 0, false))
-        return joined
-      }
-    })
+  const log = logWhereMeanwhile(keeper, async member => {
+    evictions.push(member.evict(1, 0, false))
   })
+  const late = await openDiskTier(t, path, room, false, log)
   await late.tier.load()
   await Promise.all(evictions)
   t.match(late.tier.status, { entries: 0, bytes: 0 })

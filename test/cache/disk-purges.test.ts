@@ -17,7 +17,7 @@ import {
   put,
   roomBytes
 } from '../support/disk-log.js'
-import { openDiskTier, recordsIn, segmentsIn } from '../support/disk-tier.js'
+import { logWhereMeanwhile, openDiskTier, recordsIn, segmentsIn } from '../support/disk-tier.js'
 import { space, storedEntryOf } from '../support/redis-tier.js'
 import { testFolder } from '../support/test-folder.js'
 
@@ -57,20 +57,12 @@ t.test('a purge that comes before the index is read holds, and costs no other en
 t.test('a purge right behind the list that a process joins with holds', async t => {
   const { keeper, path, ...first } = await opened(t, entryOf('a', 'x'), entryOf('b', 'x'))
   const purging: Array<Promise<boolean>> = []
-  const late = await openDiskTier(t, path, roomBytes, false, {
-    writers: 1,
-    keeper,
-    keeperFor: member => ({
-      ...keeper.for(member),
-      joinLog: async () => {
-        const joined = await keeper.for(member).joinLog()
-        purging.push(purge({ ...first, keeper }, 'a'))
-        // Its message comes before the list is taken over.
-        await new Promise(resolve => setImmediate(resolve))
-        return joined
-      }
-    })
+  const log = logWhereMeanwhile(keeper, async () => {
+    purging.push(purge({ ...first, keeper }, 'a'))
+    // Its message comes before the list is taken over.
+    await new Promise(resolve => setImmediate(resolve))
   })
+  const late = await openDiskTier(t, path, roomBytes, false, log)
   await late.tier.load()
   await Promise.all(purging)
   t.same([await found(late, 'a'), await found(late, 'b')], [undefined, 'x'])

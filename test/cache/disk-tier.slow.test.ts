@@ -11,27 +11,18 @@ import {
   diskHit,
   fill,
   modules,
+  purge,
   refusal,
   startAt,
   startNode,
   statusOf,
-  store,
-  token
+  store
 } from '../support/disk-tier.js'
 import { freePort } from '../support/free-port.js'
 import { startRedis } from '../support/redis-server.js'
 import { until } from '../support/until.js'
-import { type TestVarve, varveAt } from '../support/varve.js'
+import { varveAt } from '../support/varve.js'
 import { testFolder } from '../support/test-folder.js'
-
-async function purge (varve: TestVarve, what: object): Promise<number> {
-  const { status } = await sendRequest(varve.adminUrl, '/purge', {
-    method: 'POST',
-    headers: { authorization: `Bearer ${token}` },
-    body: JSON.stringify(what)
-  })
-  return status
-}
 
 t.test('history on the disk is served after a restart, byte for byte, without the upstream', async t => {
   const [node, path] = [await startNode(t), testFolder(t)]

@@ -13,6 +13,7 @@ import {
   Ledger,
   maxAgeMs,
   never,
+  startTwo,
   stream,
   type TestHost,
   untilAt
@@ -252,10 +253,7 @@ t.test('a stop that Redis does not take is tried again, and what is wrong is not
   const start = fleetAt(t, redis)
   const ledger = new Ledger()
   const broken = await breakableLink(t, redis)
-  const first = await start(ledger, { link: broken.link })
-  await grow(ledger, [first])
-  const second = await start(ledger)
-  await grow(ledger, [first, second])
+  const [first, second] = await startTwo(start, ledger, { link: broken.link })
   broken.breaks = '\'EX\''
   second.respond = async () => ({ result: 'failed', transactions: [], stamped: undefined })
   const wrong = new Deferred<undefined>()
@@ -277,10 +275,7 @@ t.test('a stop that Redis does not take is tried again, and what is wrong is not
 t.test('a reader whose pages take too long leaves the reading to another host', async t => {
   const start = fleetAt(t, await startRedis(t))
   const ledger = new Ledger()
-  const first = await start(ledger)
-  await grow(ledger, [first])
-  const second = await start(ledger)
-  await grow(ledger, [first, second])
+  const [first, second] = await startTwo(start, ledger)
   first.respond = async () => {
     await pause(1.5 * maxAgeMs)
     return await ledger.read(first.follower.head)
@@ -312,10 +307,7 @@ t.test('a host that waits for one that brings nothing reads for itself', async t
 t.test('a reader whose upstream lags gives the lease up, and follows the others', async t => {
   const start = fleetAt(t, await startRedis(t))
   const ledger = new Ledger()
-  const first = await start(ledger)
-  await grow(ledger, [first])
-  const second = await start(ledger)
-  await grow(ledger, [first, second])
+  const [first, second] = await startTwo(start, ledger)
   first.respond = async () => ({ result: 'empty', transactions: [], stamped: undefined })
   await until(() => second.counts.taken > 0, 'another one reads', 5000)
   await grow(ledger, [first, second])
@@ -326,10 +318,7 @@ t.test('a reader that cannot write to Redis gives the lease up, and follows the 
   const start = fleetAt(t, redis)
   const ledger = new Ledger()
   const broken = await breakableLink(t, redis)
-  const first = await start(ledger, { link: broken.link })
-  await grow(ledger, [first])
-  const second = await start(ledger)
-  await grow(ledger, [first, second])
+  const [first, second] = await startTwo(start, ledger, { link: broken.link })
   broken.breaks = 'XADD'
   await until(() => second.counts.taken > 0, 'another one reads', 5000)
   const { waited } = first.counts

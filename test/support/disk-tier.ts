@@ -35,6 +35,22 @@ export interface SharedLog {
   readonly keeperFor?: (member: LogMember) => LogKeeper
 }
 
+/** Log of a process that takes the list it joins with over only after something else has happened. */
+export function logWhereMeanwhile (keeper: DiskKeeper, happens: (member: LogMember) => Promise<void>): SharedLog {
+  return {
+    writers: 1,
+    keeper,
+    keeperFor: member => ({
+      ...keeper.for(member),
+      joinLog: async () => {
+        const joined = await keeper.for(member).joinLog()
+        await happens(member)
+        return joined
+      }
+    })
+  }
+}
+
 /** Opens a disk tier in a folder as a process would. */
 export async function openDiskTier (
   t: Test,
@@ -112,6 +128,16 @@ export function recordsIn (segment: Buffer): { readonly offset: number, readonly
 
 /** Token of the admin listener. */
 export const token = 't0ken'
+
+/** Purges as an operator does; resolves with the status. */
+export async function purge (varve: TestVarve, what: object): Promise<number> {
+  const { status } = await sendRequest(varve.adminUrl, '/purge', {
+    method: 'POST',
+    headers: { authorization: `Bearer ${token}` },
+    body: JSON.stringify(what)
+  })
+  return status
+}
 /** A read that is one entry. */
 export const modules = '/v1/accounts/0x1/modules?ledger_version=1500'
 /** A read whose entry has an interval. */

@@ -179,6 +179,19 @@ export async function grow (ledger: Ledger, hosts: readonly TestHost[], times = 
   }
 }
 
+/** Starts a host that reads the tail for all, then one that takes its digests. */
+export async function startTwo (
+  start: ReturnType<typeof fleetAt>,
+  ledger: Ledger,
+  change: Partial<RedisTailOptions> = {}
+): Promise<[reader: TestHost, other: TestHost]> {
+  const reader = await start(ledger, change)
+  await grow(ledger, [reader])
+  const other = await start(ledger)
+  await grow(ledger, [reader, other])
+  return [reader, other]
+}
+
 /** Hangs, as an upstream or a process that is stopped. */
 export const never = async (): Promise<TailReading> => await new Promise(() => {})
 
