@@ -5,7 +5,7 @@ import { readPinnedCursor } from './pinned-cursor.js'
 import { type Read } from './read.js'
 import { invalidInputError } from './error-response.js'
 import { readRequestBody } from './request-body.js'
-import { originFormOf, methodNotAllowedError, requireLegalCharacters } from './pass-through-target.js'
+import { isSafeMethod, originFormOf, methodNotAllowedError, requireLegalCharacters } from './pass-through-target.js'
 
 /** Client request as received. */
 export interface RawRequest {
@@ -27,6 +27,8 @@ export interface EndpointMatch {
   readonly target: string
   readonly path: readonly CapturedSegment[]
   readonly search: string
+  /** True if a node holds the request until the transaction is committed. */
+  readonly isAwaited?: boolean
 }
 
 /** Path segment: fixed text, or a parameter with its raw text. */
@@ -45,6 +47,13 @@ export function matchEndpoint (target: string, method: string): EndpointMatch | 
     if (captured !== undefined) return { endpoint, target: local, path: captured, search }
   }
   return undefined
+}
+
+/** Finds the read of a transaction that nodes hold until it is committed, by the read of the same that they do not. */
+export function matchAwaited (target: string, method: string): EndpointMatch | undefined {
+  const [, start, rest] = /^(\/v1\/transactions\/)wait_(by_hash\/.*)$/.exec(originFormOf(target)) ?? []
+  const match = start === undefined || !isSafeMethod(method) ? undefined : matchEndpoint(`${start}${rest}`, method)
+  return match && { ...match, isAwaited: true }
 }
 
 /** Normalises a matched request into the read that all its variants share; throws an ErrorResponse if it is invalid. */

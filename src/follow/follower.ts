@@ -72,6 +72,8 @@ const minWaitMs = 500
 // Waits for the reading under way and for the next one too: forwarded reads would overload a busy process further.
 const readingsToWait = 3
 const maxWaitMs = 2000
+// A node holds a read of a transaction for this long, so a tail that is read less often would answer later.
+const maxFindingMs = 1000
 
 /**
  * Head up to which every transaction was read, and what is known from them. While it follows, latest reads are served
@@ -81,6 +83,7 @@ export class Follower {
   readonly #options: FollowerOptions
   readonly #knowledge: LedgerKnowledge
   readonly #waiting = new Set<() => void>()
+  readonly #finding = new Set<() => void>()
   #demandSink: TailDemandSink | undefined
   #state: FollowState = 'idle'
   #reason: string | undefined
@@ -167,6 +170,30 @@ export class Follower {
     if (this.#state === 'following') this.#demandSink?.wake()
   }
 
+  /** True if the tail is read often enough to answer for nodes that look for a transaction. */
+  get findsTransactions (): boolean {
+    return this.isServing && this.#state === 'following' && this.#options.maxAgeMs <= maxFindingMs
+  }
+
+  /** Waits, within a limit, until the tail has a transaction; returns its version, undefined if none was read. */
+  async waitForTransaction (hash: StateDigest, timeoutMs: number): Promise<bigint | undefined> {
+    let find = (): void => {}
+    const found = new Promise<bigint | undefined>(resolve => {
+      find = () => {
+        const version = this.#knowledge.versionOf(hash)
+        if (version !== undefined || !this.findsTransactions) resolve(version)
+      }
+    })
+    this.#finding.add(find)
+    find()
+    this.#demandSink?.recordRead()
+    this.#demandSink?.wake()
+    const version = await withTimeout(timeoutMs, found)
+    this.#finding.delete(find)
+    if (version !== undefined) this.recordSaved()
+    return version
+  }
+
   /** Compares a response that was read at a version with one that would be read at another. */
   validityAt (at: bigint, readAt: bigint, dependencies: readonly StateDigest[]): Validity {
     return this.#knowledge.validityAt(at, readAt, dependencies)
@@ -226,6 +253,7 @@ export class Follower {
     const waiting = [...this.#waiting]
     this.#waiting.clear()
     for (const resume of waiting) resume()
+    for (const find of this.#finding) find()
   }
 
   /** Resolves with true after the next update, or with false after a time limit. */

@@ -114,6 +114,11 @@ export class LedgerKnowledge {
     return since < readAt ? since : readAt
   }
 
+  /** Returns the version of the transaction with a hash; undefined for one that was not read, or was forgotten. */
+  versionOf (hash: StateDigest): bigint | undefined {
+    return this.#table?.lastTouch(hash)
+  }
+
   #lastTouch (key: StateDigest): bigint {
     return key === publishedCode ? this.#codeTouchedAt : this.#table?.lastTouch(key) ?? -1n
   }

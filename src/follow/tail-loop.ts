@@ -244,8 +244,8 @@ export class TailLoop implements TailDemandSink {
     } else {
       for (const { touched, touchesAll } of transactions) {
         if (touchesAll !== undefined) metrics.touchedAll(touchesAll)
-        // A node without write sets lists nothing for every transaction that has changes.
-        if (touched.length > 0) this.#unlisted = 0
+        // A node without write sets lists nothing but the hash for every transaction that has changes.
+        if (touched.length > 1) this.#unlisted = 0
         else if (touchesAll === 'unlisted' || touchesAll === 'unreadable') this.#unlisted++
       }
     }

@@ -43,7 +43,7 @@ export interface TransactionDigest {
   readonly root: string | undefined
   /** Hashes that find the transaction in BCS: its own, those of its events and of its changes, in this order. */
   readonly hashes: readonly [transaction: string, events: string, changes: string] | undefined
-  /** Digests of every changed key, and of the sets that it belongs to. */
+  /** Digests of every changed key, of the sets that it belongs to, and of the transaction's own hash. */
   readonly touched: readonly StateDigest[]
   readonly touchesAll: TouchAllReason | undefined
 }
@@ -108,7 +108,13 @@ async function readDigest (
   const hashes = hash && events && changes ? [hash, events, changes] as const : undefined
   const { touched, touchesAll } = await scanner.read(members.get('changes'))
   const kind = stringIn(body, members.get('type')) ?? ''
-  return { version, root, hashes, touched, touchesAll: reasonOfKind(kind, touched, changes) ?? touchesAll }
+  return {
+    version,
+    root,
+    hashes,
+    touched: hash === undefined ? touched : [...touched, digestOfHash(hash)],
+    touchesAll: reasonOfKind(kind, touched, changes) ?? touchesAll
+  }
 }
 
 /** Returns why a whole transaction touches everything; an empty list is true only under the hash of the empty set. */

@@ -2,11 +2,13 @@ import { type IncomingMessage } from 'node:http'
 import { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import { newAttemptBudget } from '../upstreams/upstream-request.js'
 import { serveRead } from '../proxy/serve-read.js'
+import { serveAwaited } from '../proxy/wait-for-transaction.js'
 import { type ReadClient } from '../proxy/pinned-read.js'
 import { ParsedRequest } from '../proxy/parsed-request.js'
 import { outcomeNameOf, ownCacheStatusOf } from '../proxy/outcomes.js'
+import { readAccept } from '../api/accept.js'
 import { minVersionHeader } from '../api/min-version.js'
-import { type EndpointMatch, matchEndpoint, readRequest } from '../api/read-request.js'
+import { type EndpointMatch, matchAwaited, matchEndpoint, readRequest } from '../api/read-request.js'
 import { variantKeyOf } from '../api/request-variant-key.js'
 import { forwardedTarget } from '../api/pass-through-target.js'
 import { hijackExchange, type HttpExchange } from './http-exchange.js'
@@ -94,7 +96,7 @@ export function addReadRoutes (app: FastifyInstance, context: ListenerContext): 
       requestMemoryBudget.settleBody(request, reply, access.clientIdOf(request.raw), body.length)
       checkRequest(request.raw)
       if (request.method === 'OPTIONS' && servePreflight(context, request, reply)) return undefined
-      const match = matchEndpoint(request.originalUrl, request.method)
+      const match = matchEndpoint(request.originalUrl, request.method) ?? awaitedMatchOf(context, request)
       if (match === undefined) return forwardedTarget(request.originalUrl, request.method, context.config.passThrough)
       await serveKnown(match, hijackExchange(request, reply, context), body)
     } catch (error) {
@@ -150,11 +152,15 @@ async function serveMatch (
   const { request: { headers }, method, url: target } = exchange
   const variant = { method, target, accept: headers.accept, contentType: headers['content-type'], body }
   const read = readRequest(match, { ...variant, minVersion: headers[minVersionHeader] })
-  const outcome = await serveRead(context.proxy, read, {
+  const reader: ReadClient = {
     ...client,
     attempts: newAttemptBudget(),
     bypassesFollowing: bypassesFollowing(read, headers)
-  })
+  }
+  const follower = match.isAwaited === true ? context.proxy.follower : undefined
+  const outcome = follower === undefined
+    ? await serveRead(context.proxy, read, reader)
+    : await serveAwaited(context.proxy, follower, read, reader)
   const isHit = outcome.name === 'hit'
   if (isHit) charge?.refund()
   // Remembers variants of hits only: others may never repeat. Minimum versions are in no variant key.
@@ -165,6 +171,17 @@ async function serveMatch (
   const response = context.responseBuilder.respond(read, outcome, responsePreferencesOf(headers))
   const source = isHit ? undefined : outcome.fetched.response.source
   sendResponse(context, exchange, match.endpoint.name, outcomeNameOf(outcome), response, source)
+}
+
+/** Finds a read that the tail can hold; nodes hold others, such as those in BCS, where no field proves the hash. */
+function awaitedMatchOf (
+  { proxy: { follower }, config: { passThrough } }: ListenerContext,
+  { originalUrl, method, headers }: FastifyRequest
+): EndpointMatch | undefined {
+  if (follower?.findsTransactions !== true || passThrough === 'none' || readAccept(headers.accept) !== 'json') {
+    return undefined
+  }
+  return matchAwaited(originalUrl, method)
 }
 
 function announcesBody ({ headers }: IncomingMessage): boolean {

@@ -148,7 +148,7 @@ export const metricGroups = {
       { endpoint: endpointNames }
     ),
     varve_stale_latest_total: counter('Moving reads served from behind the served head.'),
-    varve_version_waits_total: counter('Reads that waited for an upstream to reach a version, by result.', {
+    varve_version_waits_total: counter('Reads that waited for a version or a transaction, by result.', {
       result: versionWaitResults
     }),
     varve_waiting_for_version: gauge('sum', 'Reads that wait for an upstream to reach a version.'),

@@ -48,6 +48,20 @@ t.test('observing, an age of 0 and every state but following serve nothing', asy
   }
 })
 
+t.test('a wait for a transaction ends with its version, or when the ledger is followed no longer', async t => {
+  const { follower, update, calls } = followerOf()
+  t.equal(await follower.waitForTransaction(16n, 5000), undefined, 'nothing is followed')
+  update(100, 100, { begins: true })
+  const [committed, unknown] = [16n, 32n].map(async hash => await follower.waitForTransaction(hash, 5000))
+  update(101, 102)
+  t.equal(await committed, 102n)
+  t.equal(await follower.waitForTransaction(16n, 5000), 102n, 'a transaction that was read before')
+  t.equal(await follower.waitForTransaction(32n, 1), undefined, 'a timeout')
+  follower.clear()
+  t.equal(await unknown, undefined)
+  t.equal(calls.saved, 2)
+})
+
 t.test('a gap between updates loses what was known', async t => {
   for (const [from, to] of [[105, 106], [99, 101], [103, 103]] as const) {
     const { follower, update } = followerOf()

@@ -1,5 +1,7 @@
 import t, { type Test } from 'tap'
 import { releases, type Sandbox } from '#sandbox'
+import { pendingTransactions } from '../../sandbox/transactions.js'
+import { type TestResponse } from '../support/client.js'
 import { until } from '../support/until.js'
 import { type ConfigChange, type TestVarve, varveAt, varveAtSandbox } from '../support/varve.js'
 import { testFolder } from '../support/test-folder.js'
@@ -95,6 +97,49 @@ t.test('a client that saw a version or its transaction reads at that version or 
     // Later ones may find the budget of tail reads used up, and are fetched then.
     if (by === 'by_version') t.match(first.headers['cache-status'], followedHit)
   }
+})
+
+t.test('waits for a transaction are held without the node, and end with one read of it', async t => {
+  const { sandbox, varve } = await following(t)
+  const pendingHash = (): string | undefined => pendingTransactions(sandbox.ledger, sandbox.ledger.height)[0]?.hash
+  while (pendingHash() === undefined) sandbox.ledger.grow()
+  const target = `/v1/transactions/wait_by_hash/${String(pendingHash())}`
+  const readsOf = (endpoint: 'transaction_by_hash' | 'transaction_wait_by_hash'): number =>
+    sandbox.requests.countFor(endpoint)
+  const wait = async (): Promise<TestResponse> => {
+    const response = await varve.get(target)
+    return JSON.parse(response.body).type === 'pending_transaction' ? await wait() : response
+  }
+  const waiting = Array.from({ length: 150 }, wait)
+  await until(() => readsOf('transaction_by_hash') > 0, 'a node answers first')
+  sandbox.ledger.grow()
+  const responses = await Promise.all(waiting)
+  const [{ body = '' } = {}] = responses
+  t.match(JSON.parse(body), { success: true, hash: target.slice(-66) })
+  for (const response of responses) t.match(response, { status: 200, body })
+  t.equal(readsOf('transaction_wait_by_hash'), 0)
+  t.ok(readsOf('transaction_by_hash') < 30, `${readsOf('transaction_by_hash')} reads for 150 that wait`)
+  t.ok((await varve.metric('varve_version_waits_total{result="reached"}') ?? 0) > 0, 'waits are counted')
+  t.equal((await varve.get(target)).headers['cache-status'], 'varve; hit; detail=memory', 'what is committed is a hit')
+})
+
+t.test('a wait for an unknown transaction ends after a second with what the node said', async t => {
+  const { sandbox, varve } = await following(t)
+  const target = `/v1/transactions/wait_by_hash/0x${'ab'.repeat(32)}`
+  const startedAtMs = performance.now()
+  const { status, body } = await varve.get(target)
+  t.ok(performance.now() - startedAtMs >= 990)
+  t.same([status, body], [404, await (await fetch(`${sandbox.url}${target}`)).text()])
+  t.equal(await varve.metric('varve_version_waits_total{result="timeout"}'), 1)
+})
+
+t.test('a wait in BCS, or beside a tail that is read rarely, is left to the node', async t => {
+  const { sandbox, varve } = await following(t)
+  const rare = await following(t, { follow: { maxAgeMs: 2000 } })
+  const target = `/v1/transactions/wait_by_hash/0x${'ab'.repeat(32)}`
+  t.equal((await varve.get(target, { headers: { accept: 'application/x-bcs' } })).status, 404)
+  t.equal((await rare.varve.get(target)).status, 404)
+  for (const { requests } of [sandbox, rare.sandbox]) t.equal(requests.countFor('transaction_wait_by_hash'), 1)
 })
 
 t.test('a minimum version brings the followed head up with one read of the tail for all that wait', async t => {

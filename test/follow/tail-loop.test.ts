@@ -154,10 +154,11 @@ t.test('an upstream without lists of transactions is tried again after a minute'
 })
 
 t.test('an upstream that lists no changes is unsupported, and one empty set says nothing', async t => {
+  const ownHash = 32n
   for (const [reason, isFound] of [['unlisted', true], ['unreadable', true], ['unverified', false]] as const) {
     const tail = drivenTail(t)
     // Checkpoints have no changes on every node.
-    tail.transaction = version => transactionAt(version, [], version % 4 === 0 ? undefined : reason)
+    tail.transaction = version => transactionAt(version, [ownHash], version % 4 === 0 ? undefined : reason)
     tail.loop.recordRead()
     for (let nth = 0; nth < 10; nth++) {
       tail.head += 4
@@ -169,7 +170,7 @@ t.test('an upstream that lists no changes is unsupported, and one empty set says
   }
   const tail = drivenTail(t)
   tail.transaction = version =>
-    version % 10 === 0 ? transactionAt(version, [16n]) : transactionAt(version, [], 'unlisted')
+    version % 10 === 0 ? transactionAt(version, [16n, ownHash]) : transactionAt(version, [ownHash], 'unlisted')
   tail.loop.recordRead()
   for (let nth = 0; nth < 10; nth++) {
     tail.head += 10

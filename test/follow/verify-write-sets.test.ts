@@ -24,7 +24,7 @@ const versions = versionsFrom(ledger.block(40).firstVersion, 24)
 const digestsOf = async (fault?: TailFault): Promise<TransactionDigest[]> =>
   await readTouchedKeys(pageInJson(ledger, versions, fault)) ?? []
 const honest = { json: await digestsOf(), bcs: pageInBcs(ledger, versions) }
-const changed = versions.filter((_, index) => Number(honest.json[index]?.touched.length) > 0).slice(0, 12)
+const changed = versions.filter((_, index) => Number(honest.json[index]?.touched.length) > 1).slice(0, 12)
 
 t.test('an honest page is equal in JSON and in BCS, whatever its kinds of transactions', async t => {
   t.equal(honest.json.length, versions.length)
