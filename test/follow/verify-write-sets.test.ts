@@ -91,8 +91,13 @@ const [transactionHash, eventsHash, rootHash] = ['aa', 'bb', 'cc'].map(digits =>
 const address = '42'.padStart(64, '0')
 const u64 = Buffer.alloc(8)
 
-/** A page of one transaction with a write set of these bytes, whose hash is right. */
-function pageOf (writes: Buffer, touched: readonly bigint[], form = 0): { json: TransactionDigest[], bcs: Buffer } {
+/** A page of one transaction with a write set of these bytes, whose hash is right; `between` separates its hashes. */
+function pageOf (
+  writes: Buffer,
+  touched: readonly bigint[],
+  form = 0,
+  between = ''
+): { json: TransactionDigest[], bcs: Buffer } {
   const writeSet = Buffer.concat([Buffer.from([form]), writes])
   const changes = hash('sha3-256', Buffer.concat([hash('sha3-256', 'APTOS::WriteSet', 'buffer'), writeSet]), 'hex')
   const hashes = [transactionHash ?? '', eventsHash ?? '', changes] as const
@@ -104,7 +109,7 @@ function pageOf (writes: Buffer, touched: readonly bigint[], form = 0): { json: 
       Buffer.from([1]),
       version,
       Buffer.from('payload'),
-      Buffer.from(hashes.join(''), 'hex'),
+      Buffer.from(hashes.join(between), 'hex'),
       Buffer.from('events'),
       Buffer.from(String(rootHash), 'hex'),
       writeSet
@@ -172,4 +177,9 @@ t.test('keys of modules, resources and groups touch the sets that JSON names', a
     t.equal(await verdict(writes, touched), 'equal')
     for (const missing of touched) t.equal(await verdict(writes, touched.filter(each => each !== missing)), 'different')
   }
+})
+
+t.test('a transaction in a form that puts more between its hashes is unknown, not equal', async t => {
+  const { json, bcs } = pageOf(Buffer.from([0]), [], 0, 'dd'.repeat(32))
+  t.equal(await verifyWriteSets(json, bcs), 'unavailable')
 })
