@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import { type Logger } from 'pino'
 import { readAccumulatorRoot } from '../api/body-summaries.js'
 import { transactionByVersionTarget } from '../api/request-targets.js'
@@ -38,7 +39,7 @@ export interface FollowingOptions {
   readonly metrics: Metrics
   readonly log: Logger
   readonly now: () => number
-  readonly channel: FollowChannel | undefined
+  readonly channel: FollowChannel
   /** Builds the tail that hosts share; undefined without Redis. */
   readonly hostTailOf: (parts: HostTailParts) => RedisTail | undefined
   readonly memory: Pick<MemoryTier, 'invalidateFollowed'>
@@ -49,22 +50,38 @@ export class Following {
   readonly #options: FollowingOptions
   #settings: Config['follow'] | undefined
   #follower: Follower | undefined
+  #counters: FollowMetrics | undefined
   #loop: TailLoop | undefined
   #hostTail: RedisTail | undefined
   #isUnverifiable = false
 
   constructor (config: Config, options: FollowingOptions) {
     this.#options = options
-    this.apply(config)
+    this.prepare(config).use()
   }
 
-  /** Applies a configuration; following that has stopped begins again. */
-  apply ({ follow: settings }: Config): void {
-    if (this.#follower?.state !== 'stopped' && JSON.stringify(settings) === JSON.stringify(this.#settings)) return
-    this.close()
-    this.#settings = settings
-    this.#isUnverifiable = false
-    this.#follower = settings.mode === 'off' ? undefined : this.#build(settings)
+  /**
+   * Prepares a configuration, by which following that has stopped begins again. Until `use` the present one goes on,
+   * because a reload may be rejected.
+   */
+  prepare ({ follow: settings }: Config): { readonly follower: Follower | undefined, readonly use: () => void } {
+    if (this.#follower?.state !== 'stopped' && isDeepStrictEqual(settings, this.#settings)) {
+      return { follower: this.#follower, use: () => {} }
+    }
+    const follower = settings.mode === 'off' ? undefined : this.#build(settings)
+    return {
+      follower,
+      use: () => {
+        this.close()
+        this.#settings = settings
+        this.#isUnverifiable = false
+        this.#follower = follower
+        this.#counters = follower && this.#options.metrics.following({
+          headVersion: () => this.#follower?.head?.version,
+          lagSeconds: () => this.#lagSeconds
+        })
+      }
+    }
   }
 
   /** Follower of the present configuration. */
@@ -74,9 +91,10 @@ export class Following {
 
   /** Reads the tail for all processes from now on. */
   lead (): void {
-    if (this.#follower === undefined || this.#settings === undefined || this.#loop !== undefined) return
-    this.#loop = this.#tailOf(this.#follower, this.#settings, this.#counters)
-    this.#follower.setDemandSink(this.#loop)
+    const [follower, settings, counters] = [this.#follower, this.#settings, this.#counters]
+    if (follower === undefined || settings === undefined || counters === undefined || this.#loop !== undefined) return
+    this.#loop = this.#tailOf(follower, settings, counters)
+    follower.setDemandSink(this.#loop)
     this.#loop.recordRead()
   }
 
@@ -158,13 +176,6 @@ export class Following {
     }
   }
 
-  get #counters (): FollowMetrics {
-    return this.#options.metrics.following({
-      headVersion: () => this.#follower?.head?.version,
-      lagSeconds: () => this.#lagSeconds
-    })
-  }
-
   /** Ledger time from the followed head to the newest known one. */
   get #lagSeconds (): number | undefined {
     const newest = this.#options.tracker.newestHead?.timestampUsec
@@ -183,7 +194,6 @@ export class Following {
   #build (settings: Config['follow']): Follower {
     const { tracker, now, channel, log, memory } = this.#options
     const { maxAgeMs, mode } = settings
-    const counters = this.#counters
     const follower = new Follower({
       now,
       maxAgeMs,
@@ -197,20 +207,15 @@ export class Following {
         if (state !== 'stopped') return
         // Nothing is served any more from what a check has found wrong, also after a reload.
         memory.invalidateFollowed()
-        channel?.publish({ kind: 'state', state, reason })
+        channel.publish({ kind: 'state', state, reason })
         this.#hostTail?.stop(reason ?? 'a check failed')
       }
     })
-    if (channel === undefined) {
-      this.#loop = this.#tailOf(follower, settings, counters)
-      follower.setDemandSink(this.#loop)
-    } else {
-      follower.setDemandSink(
-        new TailDemandSender(demand => {
-          channel.demand(demand)
-        }, now)
-      )
-    }
+    follower.setDemandSink(
+      new TailDemandSender(demand => {
+        channel.demand(demand)
+      }, now)
+    )
     return follower
   }
 
@@ -302,17 +307,17 @@ export class Following {
       },
       apply: update => {
         follower.apply(update)
-        channel?.publish({ kind: 'update', update: { ...update, sentAtMs: update.sentAtMs + monotonicOriginMs() } })
+        channel.publish({ kind: 'update', update: { ...update, sentAtMs: update.sentAtMs + monotonicOriginMs() } })
       },
       setState: (state, reason) => {
         follower.setState(state, reason)
-        if (state !== 'stopped') channel?.publish({ kind: 'state', state, reason })
+        if (state !== 'stopped') channel.publish({ kind: 'state', state, reason })
       },
       clear: isWrong => {
         // Entries may have grown by another chain (law 12: unknown means changed).
         if (isWrong) memory.invalidateFollowed()
         follower.clear()
-        channel?.publish({ kind: 'clear', isWrong })
+        channel.publish({ kind: 'clear', isWrong })
       }
     }
   }

@@ -6,6 +6,7 @@ import { type Config, type NamedUpstream } from '../config/schema.js'
 import { type Metrics } from '../metrics/metrics.js'
 import { RecentCounts } from '../metrics/recent-counts.js'
 import { describeChainMismatch } from '../chain/describe-chain-mismatch.js'
+import { type Follower } from '../follow/follower.js'
 import { type ProxyContext } from '../proxy/proxy-context.js'
 import { HistoryForecast } from '../proxy/history-forecast.js'
 import { ResponseBuilder } from '../proxy/response-builder.js'
@@ -137,7 +138,7 @@ export async function buildProxyServer (
   const current = new CurrentConfig(config)
   const masker = new SecretMasker(config)
   const requestIds = new RequestIds()
-  const { app, reload } = publicApp(listenerContextOf(config))
+  const { app, reload } = publicApp(listenerContextOf(config, following.follower))
   const cancelRequests = async (): Promise<void> => {
     proxy.versionWaits.close()
     await upstreamLifecycle.close()
@@ -227,9 +228,10 @@ export async function buildProxyServer (
       }
     },
     reload: async next => {
-      following.apply(next)
-      const serve = await reload(listenerContextOf(next))
+      const { follower, use: follow } = following.prepare(next)
+      const serve = await reload(listenerContextOf(next, follower))
       await upstreamLifecycle.reload(next)
+      follow()
       serve()
       clients.setLimit(maxConnectionsFor(next))
       loadShedder.setLateMs(next.limits.loopLagMs)
@@ -289,11 +291,11 @@ export async function buildProxyServer (
     }
   }
 
-  function listenerContextOf (of: Config): ListenerContext {
+  function listenerContextOf (of: Config, follower: Follower | undefined): ListenerContext {
     // Cached responses have headers that were printed under the names of the first configuration.
     const proxyContext: ProxyContext = {
       ...proxy,
-      follower: following.follower,
+      follower,
       rejectIfOverloaded: () => {
         loadShedder.rejectIfOverloaded()
       },

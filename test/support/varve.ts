@@ -13,6 +13,7 @@ const program = { file: join(import.meta.dirname, '../../dist/cli.js'), flags: [
 
 /** A running varve with helpers for tests. */
 export interface TestVarve extends Varve {
+  readonly config: Config
   readonly metrics: Metrics
   readonly log: Array<Record<string, unknown>>
   get(target: string, request?: TestRequest): Promise<TestResponse>
@@ -55,6 +56,7 @@ export async function varveAt (t: Test, upstreamUrl: string, change: ConfigChang
   })
   return {
     ...varve,
+    config,
     metrics,
     log,
     get: async (target, request) => await sendRequest(varve.url, target, request),
