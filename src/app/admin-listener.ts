@@ -1,5 +1,6 @@
 import { type FastifyInstance } from 'fastify'
 import { type Logger } from 'pino'
+import { type Config } from '../config/schema.js'
 import { maskSecrets } from '../config/secrets.js'
 import {
   type AdminCall,
@@ -11,14 +12,13 @@ import {
 } from '../http/admin-app.js'
 import { reportUnexpectedError } from '../http/send-response.js'
 import { type Metrics } from '../metrics/metrics.js'
-import { type CurrentConfig } from './current-config.js'
 import { logRateLimit } from './log-rate-limit.js'
 
 /** Process that has the admin listener. */
 export interface AdminProcess {
   readonly log: Logger
   readonly metrics: Metrics
-  readonly current: CurrentConfig
+  readonly config: () => Config
   readonly now: () => number
 }
 
@@ -38,15 +38,15 @@ const maxShownChars = 500
 const rejectedRate = { lines: 10, perMs: 60_000 }
 
 /** Builds the admin listener of one process or of several. */
-export function buildAdmin ({ log, metrics, current, now }: AdminProcess, target: AdminTarget): FastifyInstance {
+export function buildAdmin ({ log, metrics, config, now }: AdminProcess, target: AdminTarget): FastifyInstance {
   const { metricsText, purge, ...rest } = target
   return adminApp({
     ...rest,
     metrics: { contentType: metrics.contentType, text: metricsText },
-    config: () => maskSecrets(current.value),
-    hosts: () => current.value.admin.hosts,
+    config: () => maskSecrets(config()),
+    hosts: () => config().admin.hosts,
     purgeRoute: {
-      token: () => current.value.admin.token,
+      token: () => config().admin.token,
       log: adminLog(log, now),
       purge: async body => {
         const { space, ...purged } = await purge(body)

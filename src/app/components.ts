@@ -11,6 +11,7 @@ import { inFlightMbOf } from '../config/in-flight-memory.js'
 import { type Config, type NamedUpstream } from '../config/schema.js'
 import { VersionWaits } from '../chain/version-waits.js'
 import { LowestRecentRequest } from '../proxy/history-forecast.js'
+import { ChainEvents } from '../chain/chain-events.js'
 import { ChainChanges } from '../chain/chain-changes.js'
 import { type SpacePlace } from '../chain/space-places.js'
 import { Tracker } from '../chain/tracker.js'
@@ -35,7 +36,6 @@ import { referenceOf, ChainVerifier } from '../chain/chain-verifier.js'
 import { Certificate } from '../http/certificate.js'
 import { withTimeout } from '../with-timeout.js'
 import { auditDifferenceListener } from './audit-differences.js'
-import { EventBus } from './event-bus.js'
 import { Following } from './following.js'
 import { subscribeAll } from './subscribers.js'
 import { UpstreamLifecycle } from './upstream-lifecycle.js'
@@ -99,7 +99,7 @@ export function buildComponents (
   host: Host
 ): Components {
   const now = (): number => performance.now()
-  const events = new EventBus()
+  const events = new ChainEvents()
   const certificate = certificateOf(config, now, log)
   const memory = new MemoryTier(config.cache.memory.maxMb * bytesPerMb, metrics, now, keepHeapLean)
   const inFlight = new InFlightBytes(inFlightMbOf({ ...config, workers: 1 }) * bytesPerMb, now)
@@ -107,7 +107,7 @@ export function buildComponents (
   const tracker = new Tracker(
     config.chainId ?? undefined,
     now,
-    events.chain,
+    events,
     redis !== undefined || disk !== undefined || host.carrier.hostRecords !== undefined,
     new ChainChanges(now)
   )
@@ -148,7 +148,7 @@ export function buildComponents (
     places,
     reference: referenceOf(upstreamPool),
     now,
-    events: events.chain
+    events
   })
   const chainVerifier = new ChainVerifier({
     pool: upstreamPool,
@@ -296,8 +296,8 @@ export function buildComponents (
     spaces,
     chainVerifier,
     releases,
+    log,
     metrics,
-    events,
     inFlight,
     cordons,
     sendProbe: async (...probe) => await probes.fetch(...probe),

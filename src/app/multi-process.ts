@@ -19,7 +19,6 @@ import { WorkerPool, type Program } from '../peers/worker-pool.js'
 import { type SentMessage, type ShutdownDeadlines } from '../peers/messages.js'
 import { type WorkerHandle } from '../peers/worker-handle.js'
 import { buildAdmin, type Reload } from './admin-listener.js'
-import { CurrentConfig } from './current-config.js'
 import { openLog, openRedis } from './lazy-parts.js'
 import { listenOn } from './listen.js'
 import { type OwnedLog } from './owned-log.js'
@@ -69,7 +68,7 @@ class PrimaryProcess {
   readonly #sandbox: NamedUpstream | undefined
   readonly #log: Logger
   readonly #metrics: Metrics
-  readonly #current: CurrentConfig
+  #config: Config
   readonly #started: Config
   readonly #summedMetrics = new SummedMetrics(['varve_chain_resets_total'])
   readonly #recent: MergedRecentCounts
@@ -97,7 +96,7 @@ class PrimaryProcess {
     this.#log = log
     this.#metrics = metrics
     this.#recent = new MergedRecentCounts(() => performance.timeOrigin + now(), () => metrics.countsWithFaults)
-    this.#current = new CurrentConfig(config)
+    this.#config = config
     this.#started = config
     this.#workerPool = new WorkerPool(program, {
       onLost: (pid, { code, signal }) => {
@@ -113,7 +112,7 @@ class PrimaryProcess {
         this.#leaveLog(worker).catch(() => {})
       }
     })
-    this.#admin = buildAdmin({ log, metrics, current: this.#current, now }, {
+    this.#admin = buildAdmin({ log, metrics, config: () => this.#config, now }, {
       metricsText: async () => await this.#renderMetrics(),
       status: async () => await this.status(),
       setCordoned: async (upstream, isCordoned) => await this.#setCordoned(upstream, isCordoned),
@@ -145,8 +144,8 @@ class PrimaryProcess {
       throw error
     }
     await this.#closeGroups(before)
-    const keys = reloadedKeys(this.#started, this.#current.value, next, primaryRestartPaths)
-    this.#current.replace(next)
+    const keys = reloadedKeys(this.#started, this.#config, next, primaryRestartPaths)
+    this.#config = next
     this.#log.level = next.log.level
     return keys
   }
@@ -154,7 +153,7 @@ class PrimaryProcess {
   async status (): ReturnType<Varve['status']> {
     return mergeStatuses(
       await this.#fetchStatuses(),
-      this.#current.value.workers,
+      this.#config.workers,
       this.#isStopping,
       this.#recent.snapshot
     )
@@ -162,12 +161,12 @@ class PrimaryProcess {
 
   async replaceUpstreams (next: Config): Promise<void> {
     for (const group of this.#groups) group.replaceUpstreams(next)
-    this.#current.replace(next)
+    this.#config = next
   }
 
   async stop (deadlines?: ShutdownDeadlines): Promise<void> {
     this.#isStopping = true
-    await this.#workerPool.stop({ drainMs: drainMsOf(this.#current.value), ...deadlines })
+    await this.#workerPool.stop({ drainMs: drainMsOf(this.#config), ...deadlines })
     await this.#admin.close()
     await this.#closeGroups([...this.#groups])
     await this.#diskLog?.close()
@@ -308,7 +307,7 @@ class PrimaryProcess {
   }
 
   async #setCordoned (upstream: string, isCordoned: boolean): Promise<boolean> {
-    if (!namedUpstreamsOf(this.#current.value, this.#sandbox).some(({ name }) => name === upstream)) return false
+    if (!namedUpstreamsOf(this.#config, this.#sandbox).some(({ name }) => name === upstream)) return false
     // Remembers first, so that a worker that starts meanwhile gets it.
     this.#cordons[isCordoned ? 'add' : 'delete'](upstream)
     await Promise.all(

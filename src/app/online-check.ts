@@ -9,10 +9,9 @@ import { inspectDiskFolder } from './disk-folder.js'
 import { inspectRedis } from '../redis/settings-check.js'
 import { certificateOf } from './components.js'
 import { redisConnectionOptionsOf } from './redis-connection.js'
-import { withFixedAddress } from './monitored-upstream.js'
 import { DnsDiscovery } from './dns-discovery.js'
 import { hasRedis } from './lazy-parts.js'
-import { namedUpstreamsOf } from './upstream-lifecycle.js'
+import { namedUpstreamsOf, withFixedAddress } from './upstream-lifecycle.js'
 
 /** Finding of `varve check --online` about one thing that the configuration names. */
 export interface OnlineFinding {

@@ -30,7 +30,6 @@ import { connectionLimitFor } from './connection-limit.js'
 import { buildComponents, type Components } from './components.js'
 import { type Host } from './host.js'
 import { knownRequestCacheOf, proxySettingsOf } from './part-settings.js'
-import { CurrentConfig } from './current-config.js'
 import { type Purger, buildPurger } from './purger.js'
 import { stopGracefully } from './stop.js'
 import { programInfo } from './version.js'
@@ -39,7 +38,7 @@ import { programInfo } from './version.js'
 export interface ProxyServer {
   readonly statusSources: StatusSources
   /** Configuration in use. */
-  readonly current: CurrentConfig
+  readonly config: Config
   readonly purger: Purger
   /** Takes an upstream out of service, or back in; returns false if there is none of that name. */
   setCordoned(upstream: string, isCordoned: boolean): boolean
@@ -66,7 +65,7 @@ const tickMs = 1000
 
 /** Builds the public listener and its parts without listening. */
 export async function buildProxyServer (
-  config: Config,
+  started: Config,
   sandbox: NamedUpstream | undefined,
   log: Logger,
   metrics: Metrics,
@@ -74,13 +73,13 @@ export async function buildProxyServer (
 ): Promise<ProxyServer> {
   const now = (): number => performance.now()
   const components = buildComponents(
-    config,
+    started,
     sandbox,
     log,
     metrics,
     {
-      redis: await openRedis(config, metrics, now, host.carrier),
-      disk: await loadDisk(host.log ?? await openLog(config, log, metrics))
+      redis: await openRedis(started, metrics, now, host.carrier),
+      disk: await loadDisk(host.log ?? await openLog(started, log, metrics))
     },
     host
   )
@@ -89,10 +88,10 @@ export async function buildProxyServer (
   const { certificate } = components
   const { tracker, invalidator, inFlight } = proxy
   const tiers = [proxy.memory, ...proxy.lowerTiers]
-  const tracing = await openTracing(config, { log, metrics, now: proxy.now })
+  const tracing = await openTracing(started, { log, metrics, now: proxy.now })
   const drain: DrainFlag = { isDraining: false }
   const clients = new ConnectionLimiter({
-    connections: maxConnectionsFor(config),
+    connections: maxConnectionsFor(started),
     inFlight
   }, {
     cut: reason => {
@@ -104,7 +103,7 @@ export async function buildProxyServer (
   })
   const loadShedder = new LoadShedder({
     now: proxy.now,
-    lateMs: config.limits.loopLagMs,
+    lateMs: started.limits.loopLagMs,
     onShed: () => {
       metrics.shed()
     },
@@ -135,10 +134,10 @@ export async function buildProxyServer (
   peers.subscribe(onMessage)
   const { version, docs } = programInfo()
   const isSandbox = sandbox !== undefined
-  const current = new CurrentConfig(config)
-  const masker = new SecretMasker(config)
+  let config = started
+  const masker = new SecretMasker(started)
   const requestIds = new RequestIds()
-  const { app, reload } = publicApp(listenerContextOf(config, following.follower))
+  const { app, reload } = publicApp(listenerContextOf(started, following.follower))
   const cancelRequests = async (): Promise<void> => {
     proxy.versionWaits.close()
     await upstreamLifecycle.close()
@@ -158,7 +157,7 @@ export async function buildProxyServer (
     tracker,
     upstreamPool,
     drain,
-    needsUpstream: () => current.value.readiness.requireUpstream,
+    needsUpstream: () => config.readiness.requireUpstream,
     clients,
     loadShedder,
     inFlight,
@@ -179,7 +178,9 @@ export async function buildProxyServer (
   timers.push(logLevels(log, () => statusOf(statusSources)))
   return {
     statusSources,
-    current,
+    get config () {
+      return config
+    },
     components,
     mask: text => masker.mask(text),
     purger: buildPurger({
@@ -198,7 +199,7 @@ export async function buildProxyServer (
       log.warn({ upstream: name }, isCordoned ? 'upstream cordoned: it gets no reads' : 'upstream uncordoned')
       return true
     },
-    listen: async () => await listenOn(app, config.listen, 'listen'),
+    listen: async () => await listenOn(app, started.listen, 'listen'),
     start: async () => {
       await Promise.all(backends.map(async backend => {
         await backend.start(async () => {
@@ -236,14 +237,14 @@ export async function buildProxyServer (
       clients.setLimit(maxConnectionsFor(next))
       loadShedder.setLateMs(next.limits.loopLagMs)
       // Counts what the memory tier has now: another size takes effect at a start.
-      inFlight.maxBytes = inFlightMbOf({ ...next, cache: config.cache, workers: 1 }) * bytesPerMb
-      current.replace(next)
+      inFlight.maxBytes = inFlightMbOf({ ...next, cache: started.cache, workers: 1 }) * bytesPerMb
+      config = next
       masker.addSecretsOf(next)
     },
     replaceUpstreams: async next => {
       await upstreamLifecycle.reload(next)
       clients.setLimit(maxConnectionsFor(next))
-      current.replace(next)
+      config = next
     },
     stop: async (deadlines, closeMore) => {
       // Reads an upstream, so it begins before their connections close.
@@ -299,7 +300,7 @@ export async function buildProxyServer (
       rejectIfOverloaded: () => {
         loadShedder.rejectIfOverloaded()
       },
-      settings: proxySettingsOf({ ...of, headers: config.headers })
+      settings: proxySettingsOf({ ...of, headers: started.headers })
     }
     const access = new ClientPolicies(of, components.buckets)
     metrics.addClients(access.clientNames)

@@ -38,7 +38,7 @@ export async function startSingleProcess (
     purge: async body => await server.purger.purge(body),
     reload
   }
-  const admin = buildAdmin({ log, metrics, current: server.current, now }, target)
+  const admin = buildAdmin({ log, metrics, config: () => server.config, now }, target)
   try {
     // Listens before contacting upstreams and Redis: an address in use may mean that another varve already works there.
     const adminUrl = await listenOn(admin, config.admin.listen, 'admin.listen')
@@ -51,7 +51,7 @@ export async function startSingleProcess (
       status: target.status,
       purge: target.purge,
       reload: async next => {
-        const before = server.current.value
+        const before = server.config
         await server.reload(next)
         log.level = next.log.level
         return reloadedKeys(config, before, next)
@@ -60,7 +60,7 @@ export async function startSingleProcess (
         await server.replaceUpstreams(next)
       },
       stop: async deadlines => {
-        await server.stop({ drainMs: drainMsOf(server.current.value), ...deadlines }, async () => {
+        await server.stop({ drainMs: drainMsOf(server.config), ...deadlines }, async () => {
           await admin.close()
         })
       }

@@ -1,4 +1,5 @@
 import { type Logger } from 'pino'
+import { type ChainEvents } from '../chain/chain-events.js'
 import { type Spaces } from '../chain/spaces.js'
 import { type Tracker } from '../chain/tracker.js'
 import { type VersionWaits } from '../chain/version-waits.js'
@@ -7,11 +8,9 @@ import { type LocalInvalidator } from '../proxy/local-invalidator.js'
 import { type LowestRecentRequest } from '../proxy/history-forecast.js'
 import { type HeadPollers } from '../upstreams/head-pollers.js'
 import { type UpstreamPool } from '../upstreams/upstream-pool.js'
-import { type EventBus } from './event-bus.js'
 import { type Following } from './following.js'
 import { type PeerSync } from '../peers/peer-sync.js'
 import { type Peers } from '../peers/peers.js'
-import { type UpstreamState } from '../upstreams/upstream.js'
 
 /** Parts that react to events. */
 export interface Subscribers {
@@ -30,13 +29,8 @@ export interface Subscribers {
 }
 
 /** Registers every reaction to an event; within an event the order below is the order of the calls. */
-export function subscribeAll (events: EventBus, parts: Subscribers): void {
-  subscribeToChain(events, parts)
-  subscribeToUpstreams(events, parts)
-}
-
-function subscribeToChain (
-  { chain }: EventBus,
+export function subscribeAll (
+  chain: ChainEvents,
   {
     log,
     metrics,
@@ -111,29 +105,4 @@ function subscribeToChain (
     const [served, followed] = [tracker.position?.head.version, follower?.head?.version]
     if (served !== undefined && followed !== undefined && served > followed) follower?.catchUp()
   })
-}
-
-function subscribeToUpstreams ({ stateChanged, releaseChanged }: EventBus, { log }: Subscribers): void {
-  stateChanged.subscribe(({ upstream, state, reason }) => {
-    logState(log, upstream.client.name, state, reason)
-  })
-  // Responses and entries name the release that rendered them.
-  releaseChanged.subscribe(({ upstream, release }) => {
-    upstream.client.release = release
-  })
-}
-
-function logState (log: Logger, upstream: string, state: UpstreamState, reason: string | undefined): void {
-  switch (state) {
-    case 'unknown':
-      return
-    case 'up':
-      return log.info({ upstream }, 'upstream is up')
-    case 'backing_off':
-      return log.warn({ upstream, reason }, 'upstream is rate limiting varve')
-    case 'down':
-      return log.warn({ upstream, reason }, 'upstream is down')
-    case 'quarantined':
-      return log.error({ upstream, reason }, 'upstream serves another chain: quarantined')
-  }
 }

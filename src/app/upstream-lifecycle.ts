@@ -1,23 +1,45 @@
+import { createHash } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { isIP } from 'node:net'
 import { isDeepStrictEqual } from 'node:util'
+import { type Logger } from 'pino'
+import { type ChainVerifier } from '../chain/chain-verifier.js'
+import { FutureTimestampGuard } from '../chain/future-timestamp-guard.js'
+import { Quarantine } from '../chain/quarantine.js'
+import { type Spaces } from '../chain/spaces.js'
+import { type Tracker } from '../chain/tracker.js'
 import { type Config, type NamedUpstream } from '../config/schema.js'
+import { bytesPerMb } from '../config/units.js'
+import { TypedEvent } from '../typed-event.js'
+import { type Resolve } from '../upstreams/dns.js'
+import { HeadPoller, type HeadPollers, type UpstreamPoll } from '../upstreams/head-pollers.js'
 import { Hedger, type HedgeMetrics } from '../upstreams/hedger.js'
-import { type HeadPollers } from '../upstreams/head-pollers.js'
+import { type InFlightBytes } from '../upstreams/in-flight-bytes.js'
+import { UpstreamClient, type UpstreamMetrics } from '../upstreams/upstream-client.js'
+import { type UpstreamPool } from '../upstreams/upstream-pool.js'
+import { type UpstreamSoftwareReleases } from '../upstreams/upstream-software-releases.js'
+import { type SendProbe, Upstream, type UpstreamState } from '../upstreams/upstream.js'
 import { withTimeout } from '../with-timeout.js'
-import {
-  type MonitoredUpstream,
-  type MonitoredUpstreamOptions,
-  digestCertificates,
-  monitorUpstream
-} from './monitored-upstream.js'
 
 // Removed upstreams wait this long for the first polls of new ones.
 const firstPollMs = 3000
 
 /** Parts that building an upstream needs. */
-export interface UpstreamLifecycleOptions extends MonitoredUpstreamOptions {
+export interface UpstreamLifecycleOptions {
+  readonly now: () => number
+  readonly log: Logger
+  readonly tracker: Tracker
+  readonly pool: UpstreamPool
   readonly headPollers: HeadPollers
+  readonly spaces: Spaces
+  readonly chainVerifier: ChainVerifier
+  readonly releases: UpstreamSoftwareReleases
+  readonly metrics: UpstreamMetrics & HedgeMetrics
+  readonly inFlight: InFlightBytes
+  readonly cordons: ReadonlySet<string>
+  readonly sendProbe: SendProbe
+  readonly peerHeadAgeMs: () => number
   readonly sandbox: NamedUpstream | undefined
-  readonly metrics: MonitoredUpstreamOptions['metrics'] & HedgeMetrics
 }
 
 /** Builds the upstreams of a configuration, and replaces them at a reload. */
@@ -92,4 +114,106 @@ export function namedUpstreamsOf ({ upstreams }: Config, sandbox: NamedUpstream 
   return sandbox === undefined
     ? upstreams.map((upstream, at) => ({ ...upstream, name: upstream.name ?? `node-${at + 1}` }))
     : [sandbox]
+}
+
+/** Configured upstream with its health polling. */
+interface MonitoredUpstream extends UpstreamPoll {
+  readonly config: NamedUpstream
+  /** Digest of its certificate files, which a renewal changes under the same paths. */
+  readonly certificates: string
+}
+
+/** Builds the client and the health polling of one upstream. */
+function monitorUpstream (
+  config: NamedUpstream,
+  { cache, head: { pollMs } }: Config,
+  options: UpstreamLifecycleOptions
+): MonitoredUpstream {
+  const { now, log, tracker, pool, spaces, chainVerifier, releases, metrics, inFlight, cordons } = options
+  const connectionLost = new TypedEvent()
+  const futureTimestampGuard = new FutureTimestampGuard(now, () => performance.timeOrigin + now())
+  const client = new UpstreamClient({
+    ...withFixedAddress(config),
+    onConnectionLost: () => {
+      connectionLost.publish()
+    },
+    maxBufferedBytes: cache.maxEntryMb * bytesPerMb,
+    inFlight,
+    now,
+    acceptsTimestamp: usec => futureTimestampGuard.accepts(usec)
+  }, metrics)
+  const quarantine = new Quarantine(client, chainVerifier, now)
+  const upstream = new Upstream(client, quarantine, now, {
+    ...config,
+    isCordoned: () => cordons.has(config.name)
+  })
+  const logChange = stateLogOf(upstream, log)
+  const poll = new HeadPoller({
+    upstream,
+    fetch: async request => await pool.probe(upstream, request, options.sendProbe),
+    heads: tracker,
+    pollMs,
+    peerHeadAgeMs: options.peerHeadAgeMs,
+    now,
+    onPolled: logChange,
+    onRelease: release => {
+      // Entries name the release that rendered them, so responses name it before it counts as seen.
+      client.release = release
+      releases.record(release, client.name)
+    },
+    onTick: () => {
+      const { stamped } = upstream
+      upstream.guard.reverifyIfDue(stamped).catch(() => {})
+      if (upstream === pool.referenceUpstream && upstream.isVerified && stamped !== undefined) {
+        spaces.renewIfDue(stamped).catch(() => {})
+      }
+      logChange()
+    }
+  })
+  connectionLost.subscribe(() => {
+    if (quarantine.recordConnectionLost()) poll.poll().catch(() => {})
+  })
+  return { config, certificates: digestCertificates(config), upstream, poll }
+}
+
+/** Returns one digest of the certificate files of an upstream, as they are now. */
+function digestCertificates ({ caFile, certFile, keyFile }: NamedUpstream): string {
+  const hash = createHash('sha256')
+  for (const file of [caFile, certFile, keyFile]) hash.update(file === null ? '' : readFileSync(file)).update('\0')
+  return hash.digest('hex')
+}
+
+/** Returns the settings of a connection: an upstream of one address connects there, whatever its name resolves to. */
+export function withFixedAddress<T extends { readonly resolve: string }> (
+  upstream: T
+): Omit<T, 'resolve'> & { readonly resolve: Resolve | undefined } {
+  const { resolve: address } = upstream
+  const family = isIP(address)
+  return { ...upstream, resolve: family === 0 ? undefined : async () => [{ address, family }] }
+}
+
+/** Returns a function that logs the state of an upstream where it differs from the last one. */
+function stateLogOf (upstream: Upstream, log: Logger): () => void {
+  let last: UpstreamState = 'unknown'
+  return () => {
+    const { state, stateReason: reason, client: { name } } = upstream
+    if (state === last) return
+    last = state
+    logState(log, name, state, reason)
+  }
+}
+
+function logState (log: Logger, upstream: string, state: UpstreamState, reason: string | undefined): void {
+  switch (state) {
+    case 'unknown':
+      return
+    case 'up':
+      return log.info({ upstream }, 'upstream is up')
+    case 'backing_off':
+      return log.warn({ upstream, reason }, 'upstream is rate limiting varve')
+    case 'down':
+      return log.warn({ upstream, reason }, 'upstream is down')
+    case 'quarantined':
+      return log.error({ upstream, reason }, 'upstream serves another chain: quarantined')
+  }
 }
