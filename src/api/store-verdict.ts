@@ -101,7 +101,7 @@ export function possibleReasonsOf ({ keyedBy }: Pick<Endpoint, 'keyedBy'>): read
 
 /** Lifetime of lists that can change: a path can lead to another stream (docs/node-behaviour.md, "Event streams"). */
 interface LifetimeOptions {
-  readonly eventsTtlMs: number
+  readonly eventsTtlSeconds: number
 }
 
 /** Lifetime of a stored response, and the history that it covers. */
@@ -265,7 +265,7 @@ function judgePage (
   page: PageSummary | undefined,
   oldest: bigint,
   head: bigint,
-  { eventsTtlMs }: LifetimeOptions
+  { eventsTtlSeconds }: LifetimeOptions
 ): StoreVerdict {
   // Rejects items of a stream or a sender other than the path names.
   if (page === undefined || (namesStream(read) && page.count > 0 && page.stream !== read.path)) {
@@ -284,7 +284,7 @@ function judgePage (
   }
   if (!page.isSettled) return notStorable('pending_transaction')
   // Pages of a sender never expire: its path leads to no other stream.
-  return storable({ ttlMs: read.endpoint.keyedBy === 'page' ? eventsTtlMs : undefined, lowestVersion })
+  return storable({ ttlMs: read.endpoint.keyedBy === 'page' ? eventsTtlSeconds * 1000 : undefined, lowestVersion })
 }
 
 function judgeSummaries (
@@ -292,7 +292,7 @@ function judgeSummaries (
   versions: readonly bigint[] | undefined,
   oldest: bigint,
   head: bigint,
-  { eventsTtlMs }: LifetimeOptions
+  { eventsTtlSeconds }: LifetimeOptions
 ): StoreVerdict {
   if (versions === undefined) return notStorable('unreadable')
   const { start_version: start = 0n, end_version: end, limit } = Object.fromEntries(
@@ -312,7 +312,7 @@ function judgeSummaries (
     return notStorable(versions.length === 0 ? 'empty_page' : 'short_page')
   }
   // A node may list too few until its index has all of its history.
-  return storable({ ttlMs: eventsTtlMs, lowestVersion: start })
+  return storable({ ttlMs: eventsTtlSeconds * 1000, lowestVersion: start })
 }
 
 function judgeAuxiliary (

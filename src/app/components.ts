@@ -43,7 +43,6 @@ import { type Host } from './host.js'
 import { type RedisBackend, type redisBackendOf } from './redis-backend.js'
 import { type DiskBackendOptions, type diskBackendOf } from './disk-backend.js'
 import { type StoreBackend } from './store-backend.js'
-import { proxySettingsOf } from './part-settings.js'
 import { versionOfProgram } from './version.js'
 
 /** Everything below the listeners. */
@@ -271,7 +270,7 @@ export function buildComponents (
     prunedErrorBuilder: new PrunedErrorBuilder(),
     failedRefreshes: new WeakMap(),
     metrics,
-    settings: proxySettingsOf(config)
+    settings: config
   }
   subscribeAll(events, {
     log,

@@ -29,7 +29,7 @@ import { inFlightMbOf } from '../config/in-flight-memory.js'
 import { connectionLimitFor } from './connection-limit.js'
 import { buildComponents, type Components } from './components.js'
 import { type Host } from './host.js'
-import { knownRequestCacheOf, proxySettingsOf } from './part-settings.js'
+import { knownRequestCache } from '../proxy/parsed-request.js'
 import { type Purger, buildPurger } from './purger.js'
 import { stopGracefully } from './stop.js'
 import { programInfo } from './version.js'
@@ -300,7 +300,7 @@ export async function buildProxyServer (
       rejectIfOverloaded: () => {
         loadShedder.rejectIfOverloaded()
       },
-      settings: proxySettingsOf({ ...of, headers: started.headers })
+      settings: { ...of, headers: started.headers }
     }
     const access = new ClientPolicies(of, components.buckets)
     metrics.addClients(access.clientNames)
@@ -314,7 +314,7 @@ export async function buildProxyServer (
     return {
       config: of,
       proxy: proxyContext,
-      knownRequests: knownRequestCacheOf(of),
+      knownRequests: knownRequestCache(of.cache.memory.maxMb * bytesPerMb),
       access,
       responseBuilder,
       metrics,

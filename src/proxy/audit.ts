@@ -30,8 +30,9 @@ export function auditRepeatedHit (context: ProxyContext, pinned: PinnedRead, isF
   if (cached !== undefined) auditServed(context, pinned.read, cached.entry, cached.followedAt)
 }
 
-function isDue ({ auditSampler, settings }: ProxyContext, isFollowed: boolean): boolean {
-  return auditSampler.shouldAudit(isFollowed ? settings.followedAuditShare : settings.auditShare)
+function isDue ({ auditSampler, settings: { audit } }: ProxyContext, isFollowed: boolean): boolean {
+  // A share of 0 turns both off.
+  return auditSampler.shouldAudit(isFollowed && audit.share > 0 ? audit.followedShare : audit.share)
 }
 
 /**
@@ -115,7 +116,7 @@ async function compareWithUpstream (context: ProxyContext, audited: AuditedHit, 
   response?.rest?.destroy()
   if (
     response === undefined || !context.tracker.isCurrent(space) || impossibleReason(read, response) !== undefined ||
-    judge(read, response, context.settings).lifetime === undefined
+    judge(read, response, context.settings.pages).lifetime === undefined
   ) {
     return 'unavailable'
   }

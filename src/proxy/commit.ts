@@ -37,7 +37,7 @@ export function commitFetched (
     status: response.status === 200 ? 200 : 404,
     contentType: contentTypeOf(response),
     body: response.body,
-    cursorAndGasHeaders: makeCursorAndGasHeaders(values, context.settings.emit, context.tracker.family),
+    cursorAndGasHeaders: makeCursorAndGasHeaders(values, context.settings.headers.emit, context.tracker.family),
     release: response.release
   }
   if (readClass !== 'moving') {
@@ -61,11 +61,11 @@ export function commitFetched (
     commit(context, pinned, makeEntry({ ...parts, ...microCached }), invalidationCount)
   }
   // Latest state is also history at the version that it was read at.
-  if (stamped === undefined || !context.settings.promoteLatest || read.endpoint.keyedBy !== 'version') {
+  if (stamped === undefined || !context.settings.latest.promote || read.endpoint.keyedBy !== 'version') {
     return { response, entry: undefined, notStored: undefined }
   }
   const promoted = pinTo(pinned.space, atVersion(read, stamped.position.head.version))
-  const promotedVerdict = judge(promoted.read, response, context.settings)
+  const promotedVerdict = judge(promoted.read, response, context.settings.pages)
   return commitJudged(context, promoted, { response, verdict: promotedVerdict }, parts, pinned, invalidationCount)
 }
 

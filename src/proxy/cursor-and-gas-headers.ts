@@ -72,12 +72,12 @@ export function emittedFamiliesOf (emit: readonly ('node' | 'upstream')[], famil
  * upstream's cursor is sent.
  */
 export function cursorVersionOf (
-  { pinsPages }: Pick<ProxySettings, 'pinsPages'>,
+  { pages }: Pick<ProxySettings, 'pages'>,
   read: Read,
   outcome: Outcome
 ): bigint | undefined {
   if (read.isPinned) return read.ledgerVersion
-  if (!pinsPages || !read.endpoint.takesCursor || read.ledgerVersion !== undefined) return undefined
+  if (!pages.pinned || !read.endpoint.takesCursor || read.ledgerVersion !== undefined) return undefined
   // A latest response without a position has no known version to pin.
   const { followedAt } = outcome
   if (followedAt !== undefined) return followedAt.head.version

@@ -155,7 +155,7 @@ async function fetchAndLearn (
   if (response.status === 410) context.prunedErrorBuilder.learn(response)
   const judged = judgements.find(judgement => judgement.response === response)
   // A 429 was not inspected.
-  return { response, verdict: judged?.verdict ?? judge(read, response, context.settings) }
+  return { response, verdict: judged?.verdict ?? judge(read, response, context.settings.pages) }
 }
 
 function isOfNewChain ({ stamped }: UpstreamResponse, positionBefore: Position | undefined): boolean {
@@ -178,7 +178,7 @@ function learnAndJudge (
   const { read } = pinned
   const { stamped } = response
   const learned = stamped && context.tracker.learn(stamped.position, stamped.family, stamped.encryptionKey)
-  const judged = { response, verdict: judge(read, response, context.settings) }
+  const judged = { response, verdict: judge(read, response, context.settings.pages) }
   const impossible = deniesServedVersion(context, read, response)
     ? 'denied'
     : learned === 'other_chain'

@@ -92,7 +92,7 @@ async function lookUpInTier (
   if (!context.tracker.learnProven(found.stored.stamped)) return undefined
   const entry = makeEntry({
     ...found.stored,
-    cursorAndGasHeaders: makeCursorAndGasHeaders(found.stored, context.settings.emit, context.tracker.family),
+    cursorAndGasHeaders: makeCursorAndGasHeaders(found.stored, context.settings.headers.emit, context.tracker.family),
     expiresAtMs: context.now() + found.ttlMs
   })
   const cached = servableEntry(context, pinned, tier.name, entry)

@@ -7,7 +7,7 @@ import { type ProxyContext, type ProxySettings } from './proxy-context.js'
 
 /** Returns the maximum age of a micro-cached response; 0 disables the micro-cache. */
 export function microCacheMs (
-  { stateMs, indexMs, infoMs, gasMs }: Pick<ProxySettings, 'stateMs' | 'indexMs' | 'infoMs' | 'gasMs'>,
+  { stateMs, indexMs, infoMs, gasMs }: Omit<ProxySettings['latest'], 'promote'>,
   { endpoint }: Read
 ): number {
   if (endpoint.keyedBy === 'version') return stateMs
@@ -18,7 +18,9 @@ export function microCacheMs (
 
 /** Returns the micro-cached response, unless it is below the client's minimum version. */
 export function readMicroCache (context: ProxyContext, { read, keys }: PinnedRead): Entry | undefined {
-  const entry = microCacheMs(context.settings, read) === 0 ? undefined : context.memory.getByKey(microCacheKeyOf(keys))
+  const entry = microCacheMs(context.settings.latest, read) === 0
+    ? undefined
+    : context.memory.getByKey(microCacheKeyOf(keys))
   if (entry === undefined) return undefined
   const readAt = entry.readAt?.head.version
   if (read.minVersion !== undefined && (readAt === undefined || readAt < read.minVersion)) return undefined
@@ -40,7 +42,7 @@ export function microCachePartsOf (
   requestedAtMs: number
 ): Pick<EntryParts, 'key' | 'expiresAtMs' | 'readAt'> | undefined {
   const { read, keys } = pinned
-  const ttlMs = microCacheMs(context.settings, read)
+  const ttlMs = microCacheMs(context.settings.latest, read)
   if (ttlMs === 0 || neverStoredReason(read, response) !== undefined) return undefined
   const readAt = response.stamped?.position
   // State without a position has no known age, and a not-found is a fact for state only.

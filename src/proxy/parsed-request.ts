@@ -1,6 +1,6 @@
 import { type IncomingHttpHeaders } from 'node:http'
 import { type MemoHolder } from '../cache/memory-tier.js'
-import { type ParsedRequestCache } from '../cache/parsed-request-cache.js'
+import { ParsedRequestCache } from '../cache/parsed-request-cache.js'
 import { type Space } from '../chain/space.js'
 import { readAcceptEncoding } from '../api/accept-encoding.js'
 import { type Position } from '../api/position.js'
@@ -14,6 +14,14 @@ import { type ClientResponse, type ResponsePreferences } from './response-builde
 // Limits memoised responses to a few megabytes, whatever clients send (law 10: nothing grows without bound).
 const maxMemos = 10_000
 const maxAcceptEncodingLength = 100
+// Memory for known requests, as a share of the memory tier and in addition to it.
+const knownRequestShare = 3 / 16
+const minKnownRequestBytes = 6 * 1024 ** 2
+
+// Measured (bench/NOTES.md): of a request variant the read, its keys, the memoised response, a table slot, and several
+// copies of its text; of known bytes what was sent.
+const costOf = (text: string, { sent }: KnownRequest): number =>
+  sent === undefined ? 4 * text.length + 1500 : 2 * text.length + 400
 
 /** A request that memory answered before. */
 export interface KnownRequest {
@@ -24,6 +32,11 @@ export interface KnownRequest {
 
 /** Known requests, by request variant and by the text of their bytes: their first line breaks differ. */
 export type KnownRequestCache = ParsedRequestCache<KnownRequest>
+
+/** Builds the cache of known requests, sized as a share of the memory tier. */
+export function knownRequestCache (memoryTierBytes: number): KnownRequestCache {
+  return new ParsedRequestCache(Math.max(minKnownRequestBytes, memoryTierBytes * knownRequestShare), costOf)
+}
 
 /** Read of one request variant, with its keys and its memoised last response. */
 export class ParsedRequest implements MemoHolder {

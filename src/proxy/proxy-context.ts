@@ -15,6 +15,7 @@ import { type LastKnownEvents } from './last-known-events.js'
 import { type LocalInvalidator } from './local-invalidator.js'
 import { type CachedEntry, type Loaded } from './outcomes.js'
 import { type PrunedErrorBuilder } from '../api/pruned-error-builder.js'
+import { type Config } from '../config/schema.js'
 import { type Follower } from '../follow/follower.js'
 
 /** Counters of the proxy, for metrics. */
@@ -34,31 +35,7 @@ export interface ProxyMetrics {
 }
 
 /** Settings that decide how reads are served. */
-export interface ProxySettings {
-  readonly promoteLatest: boolean
-  /** Share of hits to audit, from 0 to 1. */
-  readonly auditShare: number
-  /** Share of hits at the followed head to audit, from 0 to 1. */
-  readonly followedAuditShare: number
-  /** Maximum ages of micro-cached responses. */
-  readonly stateMs: number
-  readonly infoMs: number
-  readonly indexMs: number
-  readonly gasMs: number
-  /** Maximum wait for a version above the head. */
-  readonly waitMs: number
-  readonly eventsTtlMs: number
-  /** Serves cached history that every upstream has pruned. */
-  readonly servePruned: boolean
-  /** Responds 410 without an upstream request if every upstream has pruned the version. */
-  readonly answerLocally: boolean
-  /** Pins the pages of a listing without a version to the version of its first page. */
-  readonly pinsPages: boolean
-  /** Responds 410 where pruning took the beginning of a page. */
-  readonly rejectsPrunedPages: boolean
-  /** Header names to send: varve's own, the upstream's, or both. */
-  readonly emit: readonly ('node' | 'upstream')[]
-}
+export type ProxySettings = Pick<Config, 'audit' | 'headers' | 'latest' | 'pages' | 'pruned' | 'waitForVersion'>
 
 /** Parts that serve reads, built in one place. */
 export interface ProxyContext {

@@ -20,10 +20,11 @@ export function highestVersionOf ({ requestedVersion, endpoint }: Read, cached?:
   return endpoint.keyedBy === 'version' || endpoint.keyedBy === 'transaction' ? requestedVersion : undefined
 }
 
-/** Returns true if a pruned entry may be served; one that every upstream has pruned needs `servePruned`. */
+/** Returns true if a pruned entry may be served; one that every upstream has pruned needs `pruned.serveCached`. */
 export function mayServePruned (context: ProxyContext, read: Read, cached: VersionBounds): boolean {
   const version = lowestVersionOf(read, cached)
-  return context.settings.servePruned || (version !== undefined && !context.upstreamPool.isPrunedEverywhere(version))
+  return context.settings.pruned.serveCached ||
+    (version !== undefined && !context.upstreamPool.isPrunedEverywhere(version))
 }
 
 /** Returns the number of versions from a read, or its entry, to the oldest version; undefined inside the window. */
@@ -44,7 +45,7 @@ export function rejectPruned (context: ProxyContext, read: Read): void {
   const distance = prunedDistance(context.tracker.position, read)
   // Requires both: the served position, which is of our chain, and the last known window of every upstream.
   if (
-    !context.settings.answerLocally || distance === undefined || requestedVersion === undefined ||
+    !context.settings.pruned.answerLocally || distance === undefined || requestedVersion === undefined ||
     !context.upstreamPool.isPrunedEverywhere(requestedVersion)
   ) return
   context.metrics.pruned(read.endpoint.name, 'local', distance)
@@ -64,7 +65,7 @@ export function countPrunedResponse (context: ProxyContext, read: Read, { respon
 export function rejectPrunedPage (context: ProxyContext, { response, notStored }: FetchResult): void {
   const oldest = response.stamped?.position.oldest.version
   // Nothing was pruned of a whole history: such a page begins where its stream does.
-  if (!context.settings.rejectsPrunedPages || notStored !== 'pruned_page' || oldest === undefined || oldest === 0n) {
+  if (!context.settings.pages.strict || notStored !== 'pruned_page' || oldest === undefined || oldest === 0n) {
     return
   }
   throw context.prunedErrorBuilder.errorFor(oldest - 1n, oldest)

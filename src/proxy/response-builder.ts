@@ -93,7 +93,7 @@ export class ResponseBuilder {
     this.#cacheControl = cacheControl
     this.#isPrivate = isPrivate
     this.#variesByOrigin = variesByOrigin
-    this.#commonHeaders = new CommonHeaderCache(context.tracker, context.settings.emit, variesByOrigin)
+    this.#commonHeaders = new CommonHeaderCache(context.tracker, context.settings.headers.emit, variesByOrigin)
   }
 
   /** Builds the response to a read; 304 if the client already has the body. */
@@ -135,7 +135,7 @@ export class ResponseBuilder {
       'cache-status',
       bypassStatus,
       ...this.#commonHeaders.positionHeaders(position),
-      ...makeCursorAndGasHeaders(readCursorAndGas(response, family), this.#settings.emit, family),
+      ...makeCursorAndGasHeaders(readCursorAndGas(response, family), this.#settings.headers.emit, family),
       ...archivalEndpointHeaders(response)
     ]
     rawHeaders.push(...this.#varyHeader(headerValueOf(response, 'vary')))
@@ -152,7 +152,7 @@ export class ResponseBuilder {
 
   /** Prefixes of the position headers that clients get. */
   get headerFamilies (): readonly string[] {
-    return emittedFamiliesOf(this.#settings.emit, this.#tracker.family)
+    return emittedFamiliesOf(this.#settings.headers.emit, this.#tracker.family)
   }
 
   #varyHeader (names: string | undefined): readonly string[] {
@@ -199,7 +199,7 @@ export class ResponseBuilder {
     const { family } = this.#tracker
     const head = this.#commonHeaders.get(outcome.position, cacheStatusOf(outcome), 'no-store')
     const own = pinCursorHeaders(
-      makeCursorAndGasHeaders(readCursorAndGas(response, family), this.#settings.emit, family),
+      makeCursorAndGasHeaders(readCursorAndGas(response, family), this.#settings.headers.emit, family),
       cursorVersionOf(this.#settings, read, outcome)
     )
     const rawHeaders = head.rawHeaders.concat(own)
@@ -276,7 +276,7 @@ interface CachedCommonHeaders extends CommonHeaders {
 /** Caches the headers that all responses at one position share, so they are built once per position. */
 class CommonHeaderCache {
   readonly #tracker: Tracker
-  readonly #emit: ProxySettings['emit']
+  readonly #emit: ProxySettings['headers']['emit']
   readonly #vary: string
   #position: Position | undefined
   #family: string | undefined
@@ -288,7 +288,7 @@ class CommonHeaderCache {
   /** Headers at this position: so few that a linear search is cheaper than a new map for each position. */
   readonly #cached: CachedCommonHeaders[] = []
 
-  constructor (tracker: Tracker, emit: ProxySettings['emit'], variesByOrigin = false) {
+  constructor (tracker: Tracker, emit: ProxySettings['headers']['emit'], variesByOrigin = false) {
     this.#tracker = tracker
     this.#emit = emit
     this.#vary = variesByOrigin ? `${varyOfReads}, Origin` : varyOfReads

@@ -9,7 +9,7 @@ import { type ProxyContext } from './proxy-context.js'
 /** Versions that upstreams must have reached: the version that a read names, and its minimum version. */
 export type VersionRequirements = Pick<Read, 'requestedVersion' | 'minVersion'>
 
-// A client with an explicit minimum version may wait even when `waitMs` is 0.
+// A client with an explicit minimum version may wait even when `waitForVersion.ms` is 0.
 const defaultMinVersionWaitMs = 1000
 // A version further above the head than these blocks of average size is more likely a mistake of the client.
 const nearBlocks = 2n
@@ -34,7 +34,7 @@ export async function waitForVersions (
   { requestedVersion, minVersion }: VersionRequirements,
   client: ReadClient
 ): Promise<void> {
-  const { now, tracker, settings: { waitMs } } = context
+  const { now, tracker, settings: { waitForVersion: { ms: waitMs } } } = context
   const startedAtMs = now()
   const waitFor = async (version: bigint, timeoutMs: number): Promise<VersionWaitResult> => {
     const waitResult = await context.versionWaits.waitFor(version, timeoutMs, client.id)

@@ -54,7 +54,7 @@ async function replay (t: Test, file: string): Promise<Set<string>> {
     const stamped = readPosition(headers)
     const response = { status, headers, body, rest: undefined, isFramed: true, stamped, release: undefined }
     t.equal(impossibleReason(read, response), undefined, what)
-    const { notStored } = judge(read, response, { eventsTtlMs: 1000 })
+    const { notStored } = judge(read, response, { eventsTtlSeconds: 1 })
     const allowed = notStored === undefined || possibleReasonsOf(read.endpoint).includes(notStored)
     t.ok(classOf(read) === 'moving' ? notStored : allowed, `${classOf(read)} ${notStored}: ${what}`)
     // Pruning trails the stamped oldest version (docs/node-behaviour.md, "Pruning: 410").

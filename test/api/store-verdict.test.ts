@@ -6,7 +6,7 @@ import { type Read } from '../../src/api/read.js'
 import { matchEndpoint, readRequest } from '../../src/api/read-request.js'
 import { stamps } from '../support/stub-upstream.js'
 
-const bounds = { eventsTtlMs: 1000 }
+const bounds = { eventsTtlSeconds: 1 }
 const hash = `0x${'ab'.repeat(32)}`
 
 function read (target: string, accept?: string): Read {
@@ -216,7 +216,11 @@ t.test('summaries are stored from a start that is not pruned, if full or if the 
   const three = ranged('start_version=50&limit=3')
   const reached = ranged('start_version=50&end_version=1000')
   const stored = judge(read(three), responseOf(sums(50, 60, 61)), bounds)
-  t.equal(stored.lifetime?.ttlMs, bounds.eventsTtlMs, 'an index that is not complete has listed too few for a time')
+  t.equal(
+    stored.lifetime?.ttlMs,
+    bounds.eventsTtlSeconds * 1000,
+    'an index that is not complete has listed too few for a time'
+  )
   judgeRows(t, [
     ['full', three, sums(50, 60, 61), undefined],
     ['a range below the head', reached, sums(50, 60, 61), undefined],

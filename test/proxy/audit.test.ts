@@ -7,11 +7,11 @@ import { auditRepeatedHit, auditHit } from '../../src/proxy/audit.js'
 import { AuditSampler, type AuditResult, type AuditDifference } from '../../src/proxy/audit-sampler.js'
 import { invalidationOfRead } from '../../src/proxy/local-invalidator.js'
 import { ParsedRequest } from '../../src/proxy/parsed-request.js'
-import { type ProxyContext, type ProxySettings } from '../../src/proxy/proxy-context.js'
+import { type ProxyContext } from '../../src/proxy/proxy-context.js'
 import { pinTo } from '../../src/proxy/pinned-read.js'
 import { type Read } from '../../src/api/read.js'
 import { matchEndpoint, readRequest } from '../../src/api/read-request.js'
-import { contextAt, readOfTarget } from '../support/proxy-context.js'
+import { contextAt, readOfTarget, settingsOf } from '../support/proxy-context.js'
 import { respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 
@@ -37,7 +37,7 @@ async function audited (
   t: Test,
   first: Script = ok('[1]'),
   read = readOfTarget(modules),
-  settings: Partial<ProxySettings> = {}
+  change: Parameters<typeof settingsOf>[0] = {}
 ): Promise<Audited> {
   let script = first
   let release = 'aaaa'
@@ -60,7 +60,7 @@ async function audited (
         results.push(result)
       }
     },
-    settings: { ...made.settings, auditShare: 1, ...settings }
+    settings: settingsOf({ audit: { share: 1 }, ...change })
   }
   await serveRead(parts, read)
   t.same(results, [], 'only hits are audited')
@@ -121,7 +121,7 @@ t.test('an entry that changes during its audit is not invalidated again', async 
     [
       'replaced',
       parts => {
-        const unaudited = { ...parts, settings: { ...parts.settings, auditShare: 0 } }
+        const unaudited = { ...parts, settings: settingsOf() }
         const { entry } = serveFromMemory(unaudited, new ParsedRequest(read)) as { entry: Entry }
         parts.memory.put(
           parts.tracker.space ?? Space.begin(4),
@@ -240,8 +240,7 @@ t.test('an entry that differs from what was stored is different, whatever a rele
 t.test('a micro-cached state is audited at its version; other micro-cached responses are not', async t => {
   const latest = readOfTarget('/v1/accounts/0x1/modules')
   const { afterHit, requests, differences, parts, results } = await audited(t, undefined, latest, {
-    stateMs: 1000,
-    promoteLatest: false
+    latest: { stateMs: 1000, promote: false }
   })
   t.equal(await afterHit(ok('[1]')), 'equal')
   t.match(requests.at(-1), /modules\?ledger_version=1000$/)
@@ -339,7 +338,7 @@ t.test('at most eight responses are compared at a time, and none at a share of z
   for (const release of pendingFetches) (release as unknown as (word: undefined) => void)(undefined)
   pendingFetches = []
   await until(() => results.length === 9, '9 audits are over')
-  Object.assign(parts.settings, { auditShare: 0 })
+  Object.assign(parts, { settings: settingsOf() })
   for (let nth = 0; nth < 9; nth++) await serveRead(parts, readOfTarget(modules))
   t.equal(pendingFetches.length + results.length, 9)
   t.equal(requests.length, 1)

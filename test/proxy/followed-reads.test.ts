@@ -9,7 +9,7 @@ import { type ReadClient } from '../../src/proxy/pinned-read.js'
 import { type ProxyContext } from '../../src/proxy/proxy-context.js'
 import { serveFromMemory, serveRead } from '../../src/proxy/serve-read.js'
 import { ResponseBuilder } from '../../src/proxy/response-builder.js'
-import { contextAt, readOfTarget } from '../support/proxy-context.js'
+import { contextAt, readOfTarget, settingsOf } from '../support/proxy-context.js'
 import { stampedAt, transactionAt } from '../support/tail.js'
 import { startStubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
@@ -81,7 +81,7 @@ async function followed (t: Test, { isServing = true, auditShare = 0 } = {}): Pr
       audited: result => audits.push(result),
       observed: (_endpoint, result) => observed.push(result)
     },
-    settings: { ...made.settings, followedAuditShare: auditShare }
+    settings: settingsOf({ audit: { share: auditShare, followedShare: auditShare } })
   }
   await made.resolveChain()
   follower.apply({ begins: true, transactions: [transactionAt(100)], stamped: stampedAt(100), sentAtMs: clock.ms })

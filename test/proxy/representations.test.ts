@@ -2,12 +2,12 @@ import { syncBuiltinESMExports } from 'node:module'
 import zlib, { brotliDecompressSync, gunzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
 import { configSchema } from '../../src/config/schema.js'
-import { type ProxyContext, type ProxySettings } from '../../src/proxy/proxy-context.js'
+import { type ProxyContext } from '../../src/proxy/proxy-context.js'
 import { type DownstreamCacheControl, ResponseBuilder } from '../../src/proxy/response-builder.js'
 import { type Sandbox, startSandbox } from '#sandbox'
 import { publicApp } from '../../src/http/public-app.js'
 import { type TestRequest, type TestResponse, sendRequest, tableItemLookup } from '../support/client.js'
-import { contextAt, listenerContextOf } from '../support/proxy-context.js'
+import { contextAt, listenerContextOf, settingsOf } from '../support/proxy-context.js'
 import { respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
 
 const status = 'cache-status'
@@ -57,10 +57,10 @@ interface Proxy {
 async function proxyAt (
   t: Test,
   url: string,
-  { cacheControl = 'revalidate', ...settings }: { cacheControl?: DownstreamCacheControl } & Partial<ProxySettings> = {}
+  { cacheControl = 'revalidate', ...change }: { cacheControl?: DownstreamCacheControl, latest?: object } = {}
 ): Promise<Proxy> {
   const made = contextAt(t, url).context
-  const parts = { ...made, settings: { ...made.settings, ...settings } }
+  const parts = { ...made, settings: settingsOf(change) }
   const config = configSchema.parse({ limits: { bodyKb: 1 } })
   const { app } = publicApp(
     listenerContextOf(parts, { config, responseBuilder: new ResponseBuilder(parts, cacheControl) })
@@ -372,7 +372,7 @@ t.test('HEAD has every header of GET, coded or not, and no body', async t => {
 })
 
 t.test('a moving response carries the tag of its plain bytes, and gets a 304 while they stay', async t => {
-  const proxy = await proxyAtSandbox(t, { promoteLatest: false, infoMs: 0, gasMs: 0 })
+  const proxy = await proxyAtSandbox(t, { latest: { promote: false, infoMs: 0, gasMs: 0 } })
   const { get, sandbox } = proxy
   for (
     const [target, how, other] of [[latest, {}, bcs], ['/v1/estimate_gas_price', {}, bcs], [stream, {}, bcs], [

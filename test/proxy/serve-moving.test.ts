@@ -102,7 +102,7 @@ for (const [target, endpoint, forMs] of microCached) {
   })
 
   t.test(`with the micro-cache off, ${target} is never older than its request`, async t => {
-    const { sandbox, parts, get } = await proxyAt(t, { infoIsIndex: true }, { infoMs: 0, gasMs: 0 })
+    const { sandbox, parts, get } = await proxyAt(t, { infoIsIndex: true }, { latest: { infoMs: 0, gasMs: 0 } })
     const hold = sandbox.faults.hold(endpoint, { late: true })
     const early = get(target)
     await hold.arrived
@@ -156,7 +156,7 @@ for (const [target, endpoint, forMs] of microCached) {
     ]
     for (const [fault, failure] of failures) {
       for (const [times, requestCount, ...sums] of [[1, 2, 0, 20], [2, 3, 1, 19], [Infinity, 3, 20, 0]] as const) {
-        const { sandbox, get } = await proxyAt(t, {}, { infoMs: 0, gasMs: 0 })
+        const { sandbox, get } = await proxyAt(t, {}, { latest: { infoMs: 0, gasMs: 0 } })
         sandbox.faults.add({ ...fault, times })
         const hold = sandbox.faults.hold(endpoint)
         const first = get(target)
@@ -319,7 +319,7 @@ t.test('a response with a Cache-Control veto is micro-cached if the operator ign
 })
 
 t.test('a chain reset invalidates all micro-cached responses', async t => {
-  const { sandbox, parts, get } = await proxyAt(t, {}, { stateMs: 1000 })
+  const { sandbox, parts, get } = await proxyAt(t, {}, { latest: { stateMs: 1000 } })
   for (const target of [info, gas, modules]) {
     t.same(names([await get(target), await get(target)]), { 'forwarded 200': 1, 'hit_memory 200': 1 })
   }
@@ -365,7 +365,7 @@ t.test('a latest read may be stateMs old, is then a hit, and carries the positio
 })
 
 t.test('a latest read is micro-cached for stateMs from its request; the newest events never are', async t => {
-  const { sandbox, clock, get } = await proxyAt(t, {}, { stateMs: 300 })
+  const { sandbox, clock, get } = await proxyAt(t, {}, { latest: { stateMs: 300 } })
   const events = '/v1/accounts/0x1/events/0x1::block::BlockResource/new_block_events'
   const hold = sandbox.faults.hold('account_modules')
   const first = get(modules)

@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
 import { type ProxyContext } from '../../src/proxy/proxy-context.js'
 import { serveRead } from '../../src/proxy/serve-read.js'
-import { readOfTarget, resolvedContextAt as proxyAt } from '../support/proxy-context.js'
+import { readOfTarget, resolvedContextAt as proxyAt, settingsOf } from '../support/proxy-context.js'
 import { type UpstreamState, headAt, stamps, startChangingUpstream } from '../support/stub-upstream.js'
 
 const modules = '/v1/accounts/0x1/modules?ledger_version=500'
@@ -43,11 +43,11 @@ t.test('a new rendering replaces the old one for all concurrent reads', async t 
 /** Stores an entry, and begins to refresh it for a new release; the upstream does not respond yet. */
 async function startRefresh (
   t: Test,
-  settings: Partial<ProxyContext['settings']> = {}
+  pruned: object = {}
 ): Promise<{ state: UpstreamState, context: ProxyContext, reading: ReturnType<typeof serveRead> }> {
   const { state, url } = await startChangingUpstream(t)
   const { context: parts, serve } = await proxyAt(t, url)
-  const context = { ...parts, settings: { ...parts.settings, ...settings } }
+  const context = { ...parts, settings: settingsOf({ pruned }) }
   await serve()
   state.release = 'bbbb'
   await context.resolveChain()
@@ -64,17 +64,17 @@ async function startRefresh (
 
 t.test('a version pruned during the refresh of its rendering is served as pruned, or 410', async t => {
   for (
-    const settings of [{ servePruned: true }, { servePruned: false }, { servePruned: false, answerLocally: false }]
+    const pruned of [{ serveCached: true }, { serveCached: false }, { serveCached: false, answerLocally: false }]
   ) {
-    const { state, context, reading } = await startRefresh(t, settings)
+    const { state, context, reading } = await startRefresh(t, pruned)
     state.stamps = { 'x-aptos-ledger-oldest-version': '600' }
     state.respond = response => {
       response.writeHead(410, stamps(state.stamps)).end()
     }
     await context.resolveChain()
-    if (settings.servePruned) {
+    if (pruned.serveCached) {
       t.match(await reading, { name: 'hit', kind: 'pruned', position: { oldest: { version: 600n } } })
-    } else if (settings.answerLocally === false) t.match(await reading, { fetched: { response: { status: 410 } } })
+    } else if (pruned.answerLocally === false) t.match(await reading, { fetched: { response: { status: 410 } } })
     else await t.rejects(reading, { code: 'version_pruned' })
   }
 })

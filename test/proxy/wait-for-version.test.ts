@@ -5,7 +5,7 @@ import { withTimeout } from '../../src/with-timeout.js'
 import { serveRead } from '../../src/proxy/serve-read.js'
 import { type Sandbox } from '#sandbox'
 import { type TestRequest, type TestResponse, sendRequest, tableItemLookup } from '../support/client.js'
-import { contextAt, readOfTarget } from '../support/proxy-context.js'
+import { contextAt, readOfTarget, settingsOf } from '../support/proxy-context.js'
 import { cacheStatusHeader } from '../support/cache-status.js'
 import { startWithUpstreams } from '../support/multiple-upstreams.js'
 import { stamps, startStubUpstream } from '../support/stub-upstream.js'
@@ -192,7 +192,7 @@ t.test('both waits together last no longer than one', async t => {
     const parts = {
       ...made,
       now: () => clock.ms,
-      settings: { ...made.settings, waitMs },
+      settings: settingsOf({ waitForVersion: { ms: waitMs } }),
       versionWaits: { waitFor, close: () => {} }
     }
     await parts.resolveChain()
@@ -202,7 +202,7 @@ t.test('both waits together last no longer than one', async t => {
   await serveRead({
     ...made,
     now: () => clock.ms,
-    settings: { ...made.settings, waitMs: 200 },
+    settings: settingsOf({ waitForVersion: { ms: 200 } }),
     versionWaits: { waitFor, close: () => {} }
   }, { ...readOfTarget('/v1/blocks/by_version/1004'), minVersion: 5n })
   t.same(recorded, [[1001n, 1000], [1002n, 600], [1003n, 300], [1004n, 200]])

@@ -35,6 +35,9 @@ import { RequestIds } from '../../src/http/http-exchange.js'
 import { type ListenerContext } from '../../src/http/send-response.js'
 import { type Sandbox, type SandboxOptions, startSandbox } from '#sandbox'
 
+/** Configuration as a user writes it. */
+type ConfigInput = Parameters<typeof configSchema.parse>[0] & object
+
 /** Creates the parts of a proxy in front of an upstream, without listeners, for tests of the order of steps. */
 export function contextAt (t: Test, url: string, clock = { ms: 0 }): { context: ProxyContext } {
   const nothing = (): void => {}
@@ -123,24 +126,14 @@ export function contextAt (t: Test, url: string, clock = { ms: 0 }): { context: 
         overBudget: nothing,
         pruned: nothing
       },
-      settings: {
-        promoteLatest: true,
-        auditShare: 0,
-        followedAuditShare: 0,
-        stateMs: 0,
-        infoMs: 1000,
-        indexMs: 250,
-        gasMs: 500,
-        waitMs: 0,
-        eventsTtlMs: 3_600_000,
-        servePruned: true,
-        answerLocally: true,
-        pinsPages: false,
-        rejectsPrunedPages: false,
-        emit: ['node', 'upstream']
-      }
+      settings: settingsOf()
     }
   }
+}
+
+/** Settings of a test that audits nothing unless it says so. */
+export function settingsOf (change: ConfigInput = {}): ProxySettings {
+  return configSchema.parse({ audit: { share: 0 }, ...change })
 }
 
 /** The parts of a proxy whose chain is known; `serve` returns the name of the outcome and the body. */
@@ -174,7 +167,7 @@ export interface ContextAtSandbox {
 export async function contextAtSandbox (
   t: Test,
   options: SandboxOptions = {},
-  settings: Partial<ProxySettings> = {}
+  change: ConfigInput = {}
 ): Promise<ContextAtSandbox> {
   const sandbox = await startSandbox({ blockMs: 0, ...options })
   t.teardown(async () => {
@@ -191,7 +184,7 @@ export async function contextAtSandbox (
       staleLatest: () => reported.push('stale'),
       pruned: (_endpoint, by) => reported.push(`pruned by ${by}`)
     },
-    settings: { ...made.settings, ...settings }
+    settings: settingsOf(change)
   }
   await parts.resolveChain()
   sandbox.requests.reset()
