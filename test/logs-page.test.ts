@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { prettyLine } from '../src/app/pretty-line.js'
+import { prettyLine } from '../src/app/log.js'
 import { tableItemLookup } from './support/client.js'
 import { varveAtSandbox } from './support/varve.js'
 

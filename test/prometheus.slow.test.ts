@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { pino } from 'pino'
 import { ConfigReloader } from '../src/app/config-reloader.js'
-import { versionOfProgram } from '../src/app/version.js'
+import { versionOfProgram } from '../src/app/io.js'
 import { makeGauge } from '../src/metrics/metric-factories.js'
 import {
   type Series,
@@ -323,7 +323,7 @@ t.test(
         throw new Error('a mistake')
       }
       const reloader = new ConfigReloader(load, first.metrics, pino({ level: 'silent' }))
-      reloader.start(first)
+      reloader.start(first.reload)
       t.match(await reloader.reload(), { reloaded: false, mistakes: ['a mistake'] })
       replicas.upstreams.elsewhere.faults.add({ kind: 'otherChain' })
       // Stands in for another release, of which there is none.

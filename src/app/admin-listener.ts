@@ -12,7 +12,7 @@ import {
 } from '../http/admin-app.js'
 import { reportUnexpectedError } from '../http/send-response.js'
 import { type Metrics } from '../metrics/metrics.js'
-import { logRateLimit } from './log-rate-limit.js'
+import { logRateLimit } from './log.js'
 
 /** Process that has the admin listener. */
 export interface AdminProcess {

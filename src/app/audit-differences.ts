@@ -4,7 +4,7 @@ import { type AuditDifference } from '../proxy/audit-sampler.js'
 import { invalidationOfRead, type LocalInvalidator } from '../proxy/local-invalidator.js'
 import { encodePurgeRequest } from '../api/purge-request.js'
 import { type Read, targetOf } from '../api/read.js'
-import { logRateLimit } from './log-rate-limit.js'
+import { logRateLimit } from './log.js'
 import { type SharedBackend } from './store-backend.js'
 
 /** Receivers of an audit's findings. */

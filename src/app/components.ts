@@ -5,7 +5,6 @@ import { MemoryTier } from '../cache/memory-tier.js'
 import { FreshCoalescer, Coalescer } from '../cache/coalescer.js'
 import { LastKnownEvents } from '../proxy/last-known-events.js'
 import { type TokenBuckets } from '../clients/token-buckets.js'
-import { cipherListOf } from '../config/ciphers.js'
 import { bytesPerMb } from '../config/units.js'
 import { inFlightMbOf } from '../config/in-flight-memory.js'
 import { type Config, type NamedUpstream } from '../config/schema.js'
@@ -33,7 +32,7 @@ import { type RedisLink } from '../redis/link.js'
 import { PeerSync } from '../peers/peer-sync.js'
 import { RecordedSpaces } from '../peers/recorded-spaces.js'
 import { referenceOf, ChainVerifier } from '../chain/chain-verifier.js'
-import { Certificate } from '../http/certificate.js'
+import { type Certificate, certificateOf } from '../http/certificate.js'
 import { withTimeout } from '../with-timeout.js'
 import { auditDifferenceListener } from './audit-differences.js'
 import { Following } from './following.js'
@@ -43,7 +42,7 @@ import { type Host } from './host.js'
 import { type RedisBackend, type redisBackendOf } from './redis-backend.js'
 import { type DiskBackendOptions, type diskBackendOf } from './disk-backend.js'
 import { type StoreBackend } from './store-backend.js'
-import { versionOfProgram } from './version.js'
+import { versionOfProgram } from './io.js'
 
 /** Everything below the listeners. */
 export interface Components {
@@ -331,17 +330,6 @@ export function buildComponents (
     buckets: redisBackend?.buckets ?? host.buckets,
     certificate
   }
-}
-
-/** Loads the certificate of the public listener; undefined without TLS. Throws if it is unusable. */
-export function certificateOf (
-  { tls: { certFile, keyFile, minVersion, ciphers } }: Config,
-  now: () => number,
-  log: Pick<Logger, 'info' | 'error'>
-): Certificate | undefined {
-  if (certFile === null || keyFile === null) return undefined
-  const policy = { minVersion: minVersion === 1.3 ? 'TLSv1.3' : 'TLSv1.2', ciphers: cipherListOf(ciphers) } as const
-  return new Certificate({ certFile, keyFile, policy, wallClockMs: () => performance.timeOrigin + now(), log })
 }
 
 /**

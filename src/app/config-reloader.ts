@@ -5,42 +5,37 @@ import { ConfigError, mistakeText } from '../config/config-error.js'
 import { type ReloadResult } from '../http/admin-app.js'
 import { type Metrics } from '../metrics/metrics.js'
 import { Deferred } from '../peers/deferred.js'
-import { type Varve } from './single-process.js'
+import { type ReloadedKeys } from '../config/restart-keys.js'
+
+/** Applies a configuration, or throws without a change. */
+type Apply = (config: Config) => Promise<ReloadedKeys>
 
 /** Reloads the configuration; after any error the previous configuration stays in use. */
 export class ConfigReloader {
   readonly #load: () => LoadedConfig
-  readonly #varve = new Deferred<Varve>()
+  readonly #apply = new Deferred<Apply>()
   readonly #metrics: Pick<Metrics, 'process'>
   readonly #log: Logger
-  readonly #onLoaded: (config: Config) => void
-  #last: Promise<unknown> = this.#varve.promise
+  #last: Promise<unknown> = this.#apply.promise
   #next: Promise<ReloadResult> | undefined
   #isClosed = false
 
-  /** `onLoaded` receives each valid configuration before it takes effect. */
-  constructor (
-    load: () => LoadedConfig,
-    metrics: Pick<Metrics, 'process'>,
-    log: Logger,
-    onLoaded: (config: Config) => void = () => {}
-  ) {
+  constructor (load: () => LoadedConfig, metrics: Pick<Metrics, 'process'>, log: Logger) {
     this.#load = load
     this.#metrics = metrics
     this.#log = log
-    this.#onLoaded = onLoaded
   }
 
-  /** Begins to reload, once this varve has started. */
-  start (varve: Varve): void {
-    this.#varve.resolve(varve)
+  /** Begins to reload, once varve has started. */
+  start (apply: Apply): void {
+    this.#apply.resolve(apply)
   }
 
   /** Reloads after a running reload, which may have read an older file; the calls that wait share one reload. */
   async reload (): Promise<ReloadResult> {
     this.#next ??= this.#last.then(async () => {
       this.#next = undefined
-      return await this.#reload(await this.#varve.promise)
+      return await this.#reload(await this.#apply.promise)
     })
     this.#last = this.#next
     return await this.#next
@@ -51,12 +46,10 @@ export class ConfigReloader {
     this.#isClosed = true
   }
 
-  async #reload (varve: Varve): Promise<ReloadResult> {
+  async #reload (apply: Apply): Promise<ReloadResult> {
     try {
       if (this.#isClosed) throw new Error('varve is stopping')
-      const { config } = this.#load()
-      this.#onLoaded(config)
-      const { changed, needsRestart } = await varve.reload(config)
+      const { changed, needsRestart } = await apply(this.#load().config)
       if (!this.#isClosed) {
         for (const key of needsRestart) this.#log.warn({ key }, 'changed key needs a restart')
         this.#metrics.process.reloaded('reloaded')

@@ -1,6 +1,7 @@
 import { closeSync, openSync, readFileSync } from 'node:fs'
 import { devNull } from 'node:os'
 import { type Logger } from 'pino'
+import { type Config } from '../config/schema.js'
 
 // Default where the system does not report a limit; nearly every system grants at least this many.
 const defaultDescriptors = 1024
@@ -50,4 +51,27 @@ export function maxDescriptorsOfProcess (file = '/proc/self/limits'): number {
   } catch {
     return defaultDescriptors
   }
+}
+
+// Listeners, admin clients, Redis, the log, channels between processes, and files open for a short time.
+const reservedDescriptors = 128
+// A process with very few descriptors still serves some clients.
+const minConnections = 16
+// Idle connections use memory too, so a higher limit must be configured.
+const maxConnections = 32_768
+
+/** Connection limit of one process; `isReduced` if file descriptors allow fewer connections than configured. */
+interface ConnectionLimit {
+  readonly limit: number
+  readonly isReduced: boolean
+}
+
+/** Reserves descriptors for upstream connections first; without them a healthy upstream would look down. */
+export function connectionLimitFor (
+  { limits: { connections }, upstreams }: Config,
+  descriptors = maxDescriptorsOfProcess()
+): ConnectionLimit {
+  const upstreamConnections = upstreams.reduce((sum, { maxConcurrent }) => sum + maxConcurrent, 0)
+  const free = Math.max(minConnections, descriptors - upstreamConnections - reservedDescriptors)
+  return { limit: Math.min(connections ?? maxConnections, free), isReduced: connections !== null && connections > free }
 }

@@ -15,7 +15,7 @@ import { type ProvenRoot, type RedisTail, type RedisTailOptions } from '../peers
 import { type HeadPollers } from '../upstreams/head-pollers.js'
 import { type UpstreamPool } from '../upstreams/upstream-pool.js'
 import { type UpstreamRequest, probeRequest } from '../upstreams/upstream-request.js'
-import { versionOfProgram } from './version.js'
+import { versionOfProgram } from './io.js'
 
 /** Connects to the other processes of this varve, one of which reads the tail for all. */
 export interface FollowChannel {

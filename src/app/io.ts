@@ -1,4 +1,5 @@
 import { type Readable } from 'node:stream'
+import { readFileSync } from 'node:fs'
 import { type Environment } from '../config/load.js'
 import { type Program } from '../peers/worker-pool.js'
 
@@ -37,3 +38,22 @@ export type ExitCode = typeof exitCodes[keyof typeof exitCodes]
 
 /** Error for a command line that varve does not fully understand. */
 export class UsageError extends Error {}
+
+/** Release number, and where the documentation of this program is. */
+export interface ProgramInfo {
+  readonly version: string
+  readonly docs: string
+}
+
+/** Reads release number and home page from package.json. */
+export function programInfo (): ProgramInfo {
+  const { version, homepage } = JSON.parse(
+    readFileSync(new URL('../../package.json', import.meta.url), 'utf8')
+  ) as { version: string, homepage: string }
+  return { version, docs: new URL('docs/', homepage).href }
+}
+
+/** Reads the release number from package.json. */
+export function versionOfProgram (): string {
+  return programInfo().version
+}

@@ -1,67 +1,18 @@
 import { randomInt } from 'node:crypto'
 import { type Logger } from 'pino'
-import { type Flags, type LoadedConfig, loadConfig } from '../config/load.js'
+import { type LoadedConfig } from '../config/load.js'
 import { type Config, type NamedUpstream, sandboxUpstream } from '../config/schema.js'
 import { socketPathOf } from '../config/value-checks.js'
 import { warningsOf } from '../config/start-checks.js'
 import { Metrics } from '../metrics/metrics.js'
-import { withTimeout } from '../with-timeout.js'
 import { type Program } from '../peers/worker-pool.js'
 import { webFrameworkError } from '../api/error-response.js'
 import { type Reload } from './admin-listener.js'
-import { bannerOf } from './banner.js'
-import { installFaultHandlers, waitForStopSignal } from './process-exit.js'
-import { watchDescriptors } from './descriptors.js'
-import { type ExitCode, exitCodes, type Io } from './io.js'
-import { openLog } from './log.js'
-import { removeStaleSocket } from './unix-socket.js'
+import { removeStaleSocket } from './listen.js'
 import { startDnsDiscovery, type DnsDiscoveryOptions } from './dns-discovery.js'
-import { ConfigReloader } from './config-reloader.js'
 import { startSingleProcess, type Varve } from './single-process.js'
 
 export { type Varve } from './single-process.js'
-
-/** Serves until a stop signal. */
-export async function serve (flags: Flags, io: Io): Promise<ExitCode> {
-  const load = (): LoadedConfig => loadConfig(io.environment, flags, { isForServe: true })
-  const loaded = load()
-  const { log, masker, lostLines, useForm } = openLog(io, loaded.config)
-  const stopSignal = waitForStopSignal(io, () => performance.now())
-  const metrics = new Metrics()
-  metrics.process.countLostLines(lostLines)
-  const reloader = new ConfigReloader(load, metrics, log, config => {
-    masker.addSecretsOf(config)
-    useForm(config)
-  })
-  const started = startServing(loaded, log, io.program, metrics, {}, async () => {
-    const result = await reloader.reload()
-    return result.reloaded ? result : { ...result, mistakes: result.mistakes.map(text => masker.mask(text)) }
-  })
-  installFaultHandlers(io, log, masker, {
-    metrics,
-    // A start that hangs must not delay the exit.
-    stop: async deadlines => {
-      await (await withTimeout(0, started))?.stop(deadlines)
-    }
-  })
-  io.onSignal('SIGHUP', () => {
-    if (!io.hasLostTerminal()) reloader.reload().catch(() => {})
-  })
-  const varve = await started.catch((error: unknown) => {
-    throw new Error(masker.mask((error as Error).message), { cause: error })
-  })
-  reloader.start(varve)
-  const unwatch = watchDescriptors(log, () => {
-    metrics.process.descriptorsExhausted()
-  })
-  if (io.isTerminal || loaded.isSandbox) io.out(bannerOf(varve, loaded))
-  log.info({ signal: await stopSignal }, 'stopping')
-  reloader.close()
-  unwatch()
-  await varve.stop()
-  log.info('stopped')
-  return exitCodes.ok
-}
 
 /** Answers POST /reload where no file was read. */
 async function rejectReload (): Promise<never> {

@@ -5,7 +5,7 @@ import { type RequestTracer } from '../http/request-tracing.js'
 import { type Metrics } from '../metrics/metrics.js'
 import { OtlpExporter } from '../tracing/otlp-exporter.js'
 import { Tracer } from '../tracing/tracer.js'
-import { versionOfProgram } from './version.js'
+import { versionOfProgram } from './io.js'
 
 /** Tracing of a process. */
 export interface Tracing {

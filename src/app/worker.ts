@@ -18,7 +18,7 @@ import {
 } from '../peers/messages.js'
 import { watchDescriptors } from './descriptors.js'
 import { type Host } from './host.js'
-import { installFaultHandlers } from './process-exit.js'
+import { installFaultHandlers } from './stop.js'
 import { type ExitCode, exitCodes, type Io, UsageError } from './io.js'
 import { openLog } from './log.js'
 import { type ProxyServer, buildProxyServer } from './proxy-server.js'

@@ -5,7 +5,7 @@ import { maskSecrets, SecretMasker } from '../config/secrets.js'
 import { warningsOf } from '../config/start-checks.js'
 import { type ExitCode, exitCodes, type Io } from '../app/io.js'
 import { inColumns } from './format.js'
-import { type OnlineFinding } from '../app/online-check.js'
+import { type OnlineFinding } from './online-check.js'
 
 /** Flags of `check`. */
 export interface CheckFlags {
@@ -69,7 +69,7 @@ function printJson (io: Io, value: object): void {
 }
 
 async function findingsOf ({ config }: LoadedConfig): Promise<readonly OnlineFinding[]> {
-  const { checkOnline } = await import('../app/online-check.js')
+  const { checkOnline } = await import('./online-check.js')
   const now = (): number => performance.now()
   const findings = await checkOnline(config, { now, wallClockMs: () => performance.timeOrigin + now() })
   // A library may quote a URL or a header with credentials.

@@ -76,7 +76,7 @@ export const commands: readonly Command[] = [{
     'varve serve --upstream http://127.0.0.1:8081 --redis redis://127.0.0.1:6379 --workers 2',
     'varve serve --config config/one-node.yaml --listen 0.0.0.0:8080'
   ],
-  run: async ({ flags }, io) => await (await import('../app/serve.js')).serve(flags as Flags, io)
+  run: async ({ flags }, io) => await (await import('./serve.js')).serve(flags as Flags, io)
 }, {
   name: 'check',
   operands: '[FILE]',

@@ -2,7 +2,7 @@ import { indexTarget } from '../api/request-targets.js'
 import { hostAndPort, isAddress } from '../config/value-checks.js'
 import { startSandbox } from '#sandbox'
 import { type ExitCode, exitCodes, type Io, UsageError } from '../app/io.js'
-import { listenError } from '../app/listen-error.js'
+import { listenError } from '../app/listen.js'
 import { wholeNumberFlag } from './format.js'
 
 /** Runs the sandbox until a stop signal. */

@@ -3,6 +3,8 @@ import { readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { createSecureContext } from 'node:tls'
 import { type Logger } from 'pino'
+import { cipherListOf } from '../config/ciphers.js'
+import { type Config } from '../config/schema.js'
 
 /** Options of a TLS listener: certificate, key, lowest TLS version and ciphers. */
 export interface TlsIdentity {
@@ -41,6 +43,17 @@ export const pagingDaysLeft = 2
 // Warns only after a missed renewal: ACME clients renew with a third of the lifetime left.
 const maxWarningMs = 7 * dayMs
 const warningShare = 1 / 6
+
+/** Loads the certificate of the public listener; undefined without TLS. Throws if it is unusable. */
+export function certificateOf (
+  { tls: { certFile, keyFile, minVersion, ciphers } }: Config,
+  now: () => number,
+  log: Pick<Logger, 'info' | 'error'>
+): Certificate | undefined {
+  if (certFile === null || keyFile === null) return undefined
+  const policy = { minVersion: minVersion === 1.3 ? 'TLSv1.3' : 'TLSv1.2', ciphers: cipherListOf(ciphers) } as const
+  return new Certificate({ certFile, keyFile, policy, wallClockMs: () => performance.timeOrigin + now(), log })
+}
 
 /** Certificate of the public listener: loads a renewed one from its files, and keeps the current one if that fails. */
 export class Certificate {

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { listenError } from '../../src/app/listen-error.js'
+import { listenError } from '../../src/app/listen.js'
 
 t.test('a listen error names address and key, and a fix if the cause is known', async t => {
   const messageOf = (code: string): string =>

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { type LogWriter, logWriterOf } from '../../src/app/log-writer.js'
+import { type LogWriter, logWriterOf } from '../../src/app/log.js'
 
 /** Creates a writer to a disk and a pipe that the test controls. */
 function linesTo (): {

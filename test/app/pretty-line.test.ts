@@ -1,6 +1,6 @@
 import { pino } from 'pino'
 import t from 'tap'
-import { prettyLine, allowsColours } from '../../src/app/pretty-line.js'
+import { prettyLine, allowsColours } from '../../src/app/log.js'
 
 /** Returns what a terminal shows of the log. */
 function outputOf (logLine: (log: pino.Logger) => void, hasColours = false): string {

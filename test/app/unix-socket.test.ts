@@ -4,7 +4,7 @@ import { existsSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:f
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { bannerOf } from '../../src/app/banner.js'
+import { bannerOf } from '../../src/cli/serve.js'
 import { configSchema } from '../../src/config/schema.js'
 import { startSandboxNode } from '../support/replicas.js'
 import { requestSocket } from '../support/client.js'

@@ -1,9 +1,61 @@
 import { headerSuffix, ownHeaderFamily } from '../api/position.js'
 import { exampleTargetAt, indexTarget, infoTarget, otherExampleTargetAt } from '../api/request-targets.js'
-import { type LoadedConfig } from '../config/load.js'
+import { ConfigReloader } from '../app/config-reloader.js'
+import { watchDescriptors } from '../app/descriptors.js'
+import { type ExitCode, exitCodes, type Io } from '../app/io.js'
+import { openLog } from '../app/log.js'
+import { startServing } from '../app/serve.js'
+import { installFaultHandlers, waitForStopSignal } from '../app/stop.js'
+import { type Flags, type LoadedConfig, loadConfig } from '../config/load.js'
 import { type Config } from '../config/schema.js'
-import { socketPathOf } from '../config/value-checks.js'
 import { maskUrl } from '../config/secrets.js'
+import { socketPathOf } from '../config/value-checks.js'
+import { Metrics } from '../metrics/metrics.js'
+import { withTimeout } from '../with-timeout.js'
+
+/** Serves until a stop signal. */
+export async function serve (flags: Flags, io: Io): Promise<ExitCode> {
+  const load = (): LoadedConfig => loadConfig(io.environment, flags, { isForServe: true })
+  const loaded = load()
+  const { log, masker, lostLines, useForm } = openLog(io, loaded.config)
+  const stopSignal = waitForStopSignal(io, () => performance.now())
+  const metrics = new Metrics()
+  metrics.process.countLostLines(lostLines)
+  const reloader = new ConfigReloader(load, metrics, log)
+  const started = startServing(loaded, log, io.program, metrics, {}, async () => {
+    const result = await reloader.reload()
+    return result.reloaded ? result : { ...result, mistakes: result.mistakes.map(text => masker.mask(text)) }
+  })
+  installFaultHandlers(io, log, masker, {
+    metrics,
+    // A start that hangs must not delay the exit.
+    stop: async deadlines => {
+      await (await withTimeout(0, started))?.stop(deadlines)
+    }
+  })
+  io.onSignal('SIGHUP', () => {
+    if (!io.hasLostTerminal()) reloader.reload().catch(() => {})
+  })
+  const varve = await started.catch((error: unknown) => {
+    throw new Error(masker.mask((error as Error).message), { cause: error })
+  })
+  reloader.start(async config => {
+    masker.addSecretsOf(config)
+    const keys = await varve.reload(config)
+    useForm(config)
+    return keys
+  })
+  const unwatch = watchDescriptors(log, () => {
+    metrics.process.descriptorsExhausted()
+  })
+  if (io.isTerminal || loaded.isSandbox) io.out(bannerOf(varve, loaded))
+  log.info({ signal: await stopSignal }, 'stopping')
+  reloader.close()
+  unwatch()
+  await varve.stop()
+  log.info('stopped')
+  return exitCodes.ok
+}
 
 /** Formats the start message for a terminal: listen addresses, upstreams, and three commands to try. */
 export function bannerOf (
