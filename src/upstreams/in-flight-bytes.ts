@@ -63,13 +63,20 @@ export class InFlightBytes {
   admits (clientId: string | undefined): boolean {
     const { fetch } = this.#bytesOf
     const isShort = fetch >= this.maxBytes * bufferedShare
-    const hasShare = (this.#bytesOfClient.get(clientId ?? '') ?? 0) < this.maxBytes * clientShare
+    const hasShare = this.#ofClient(clientId) < this.maxBytes * clientShare
     return this.#count(fetch < this.maxBytes && (!isShort || hasShare))
   }
 
-  /** True if `more` bytes may be buffered beside `held`; a body shorter than a stream's buffers always may. */
-  canBuffer (more: number, held = 0): boolean {
-    return this.#count(held + more <= bytesPerStream || this.#bytes + more <= this.maxBytes * bufferedShare)
+  /**
+   * True if `more` bytes may be buffered beside `held`; a body shorter than a stream's buffers always may. Beside other
+   * bodies of its client only within half of the budget: what is left lets all that client asks for stream.
+   */
+  canBuffer (more: number, held = 0, clientId?: string): boolean {
+    const ofClient = this.#ofClient(clientId)
+    const hasShare = ofClient <= held || ofClient + more <= this.maxBytes * clientShare
+    return this.#count(
+      held + more <= bytesPerStream || (hasShare && this.#bytes + more <= this.maxBytes * bufferedShare)
+    )
   }
 
   /** Takes bytes that no buffer of their own stands for. */
@@ -119,10 +126,14 @@ export class InFlightBytes {
     })
   }
 
+  #ofClient (clientId: string | undefined): number {
+    return clientId === undefined ? 0 : this.#bytesOfClient.get(clientId) ?? 0
+  }
+
   #add (kind: HolderKind, bytes: number, clientId: string | undefined): void {
     this.#bytesOf[kind] += bytes
     if (kind !== 'fetch' || clientId === undefined) return
-    const left = (this.#bytesOfClient.get(clientId) ?? 0) + bytes
+    const left = this.#ofClient(clientId) + bytes
     if (left === 0) this.#bytesOfClient.delete(clientId)
     else this.#bytesOfClient.set(clientId, left)
   }

@@ -164,7 +164,7 @@ export class ResponseReceiver implements Dispatcher.DispatchHandler {
   }
 
   #canBuffer (more: number): boolean {
-    this.#isOverBudget = this.#options.inFlight?.canBuffer(more, this.#body.length) === false
+    this.#isOverBudget = this.#options.inFlight?.canBuffer(more, this.#body.length, this.#clientId) === false
     return !this.#isOverBudget
   }
 

@@ -60,15 +60,37 @@ t.test('beyond the budget responses stream unstored, then misses get 503, and hi
   t.match(await statusOf(varve, small(505), '127.0.0.4'), /^200/)
 })
 
+t.test('beside half of the budget a client\'s responses stream, and none of them is refused', async t => {
+  const body = 'x'.repeat(7 * mega)
+  const stub = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, body, { 'content-length': String(body.length) })
+  })
+  const varve = await varveAt(t, stub.url, { limits: { inFlightMb: 32 } })
+  const readers = await Promise.all(
+    Array.from({ length: 40 }, async (_, nth) => await openDeaf(t, varve.url, get(large(600 + nth)), '127.0.0.2'))
+  )
+  const streams = async (): Promise<number> =>
+    await varve.metric('varve_upstream_slots_held_by_streams{upstream="node"}') ?? 0
+  await until(async () => await streams() === 38, 'all but two responses stream')
+  t.ok((await varve.metric('varve_in_flight_bytes') ?? 0) < 24 * mega)
+  const { status, bytes } = await sendRequest(varve.url, large(500), { localAddress: '127.0.0.2' })
+  t.same([status, bytes.length], [200, body.length])
+  t.equal(await varve.metric('varve_in_flight_rejected_total'), 0)
+  for (const reader of readers) reader.destroy()
+})
+
 t.test('a client with half of the budget gets 503 while bytes are short, and others are served', async t => {
   const stub = await startStubUpstream(t, (request, response) => {
     respondOk(response, /0x0*5\//.test(request.url ?? '') ? '[]' : 'x'.repeat(12 * mega))
   })
   const varve = await varveAt(t, stub.url, { limits: { inFlightMb: 32 }, cache: { maxEntryMb: 16 } })
-  for (const version of [501, 502]) await openDeaf(t, varve.url, get(large(version)), '127.0.0.2')
-  await until(async () => (await varve.metric('varve_in_flight_bytes') ?? 0) >= 24 * mega, 'one client holds 24 MB')
+  const inFlight = async (): Promise<number> => await varve.metric('varve_in_flight_bytes') ?? 0
+  for (const version of [501, 502]) await openDeaf(t, varve.url, get(large(version)), `127.0.0.${version - 499}`)
+  await until(async () => await inFlight() >= 24 * mega, 'two clients hold 12 MB each')
+  for (let nth = 0; nth < 32; nth++) await openDeaf(t, varve.url, get(large(600 + nth)), '127.0.0.2')
+  await until(async () => await inFlight() >= 28 * mega, 'streams of one of them take 4 MB more')
   t.equal(await statusOf(varve, small(503), '127.0.0.2'), '503 1')
-  t.match(await statusOf(varve, small(504), '127.0.0.3'), /^200/)
+  t.match(await statusOf(varve, small(504), '127.0.0.4'), /^200/)
 })
 
 t.test('request bodies take bytes until they are answered, chunked ones by their actual length', async t => {

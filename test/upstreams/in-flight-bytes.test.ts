@@ -26,6 +26,16 @@ t.test('hits that are read slowly never reject a fetch, but leave no room for st
   t.notOk(budget.canBuffer(mega))
 })
 
+t.test('a body larger than half of the budget is buffered for a client that holds nothing else', async t => {
+  const { budget } = budgetOf()
+  t.ok(budget.canBuffer(40 * mega, 0, 'a'))
+  const held = budget.take(20 * mega, 'a')
+  t.notOk(budget.canBuffer(20 * mega, 0, 'a'))
+  t.ok(budget.canBuffer(20 * mega, 20 * mega, 'a'), 'what it holds is the beginning of the same body')
+  t.ok(budget.canBuffer(20 * mega, 0, 'b'))
+  held.release()
+})
+
 t.test('the budget counts as exhausted for ten seconds after it was short', async t => {
   const { budget, clock } = budgetOf()
   t.notOk(budget.isExhausted)
