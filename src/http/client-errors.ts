@@ -45,24 +45,20 @@ export function rejectTunnel (socket: Socket, options: UnroutedErrorOptions): vo
 function endWithError (error: ErrorResponse, socket: Socket, options: UnroutedErrorOptions): void {
   const due = dueResponseOn(socket)
   if (due !== undefined) {
-    // Sends the response that is due first, or the client would take this error for it.
-    endAfter(due, socket)
+    // Sends the responses that are due first, or the client would take this error for one of them.
     socket.pause()
+    due.once('finish', () => {
+      // The error is of the body that this response did not wait for.
+      if (!due.req.complete) socket.destroySoon()
+      // Node has given the socket to the next response by now.
+      else endWithError(error, socket, options)
+    })
   } else if (socket.writable) {
     socket.end(printErrorResponse(error, options))
     // Bounds a client that never closes its side; closing at once could reset the connection before the error is read.
     setTimeout(() => socket.destroy(), lingerMs).unref()
-  } else socket.destroy()
-}
-
-/** Closes a connection after a response, and after those to complete pipelined requests. */
-function endAfter (due: ServerResponse, socket: Socket): void {
-  due.once('finish', () => {
-    // Node has given the socket to the next response by now.
-    const next = dueResponseOn(socket)
-    if (next === undefined) socket.destroySoon()
-    else endAfter(next, socket)
-  })
+    // Node reports the same bytes again where it reads on after a response: the error is on its way then.
+  } else if (!socket.writableEnded) socket.destroy()
 }
 
 function printErrorResponse ({ status, rawHeaders, body }: ErrorResponse, options: UnroutedErrorOptions): string {
