@@ -1,3 +1,5 @@
+import asyncHooks from 'node:async_hooks'
+import { syncBuiltinESMExports } from 'node:module'
 import { env } from 'node:process'
 import { pathToFileURL } from 'node:url'
 
@@ -7,6 +9,10 @@ const { files, endOfFile, timeoutSeconds } = JSON.parse(env.TEST_GROUP)
 delete env.TEST_GROUP
 // Names the folders of tap's fixtures, which must differ between processes.
 process.argv[1] = files[0]
+// Spares the hooks by which tap follows each promise, to name the test of an error that nothing awaits: such an error
+// ends the process, which fails the file too.
+asyncHooks.createHook = () => ({ enable () {}, disable () {} })
+syncBuiltinESMExports()
 const { default: t } = await import('tap')
 
 for (const file of files) {
