@@ -156,7 +156,7 @@ t.test('tracing gives types everywhere, and is loaded only if it has a collector
   )
   t.ok(importing.some(({ isOfTypes }) => isOfTypes))
   t.same(importing.filter(({ isOfTypes }) => !isOfTypes).map(({ file, isLazy }) => [file, isLazy]), [[
-    'src/app/lazy-parts.ts',
+    'src/app/proxy-server.ts',
     true
   ]])
 })

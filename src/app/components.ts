@@ -12,7 +12,6 @@ import { VersionWaits } from '../chain/version-waits.js'
 import { LowestRecentRequest } from '../proxy/history-forecast.js'
 import { ChainEvents } from '../chain/chain-events.js'
 import { ChainChanges } from '../chain/chain-changes.js'
-import { type SpacePlace } from '../chain/space-places.js'
 import { Tracker } from '../chain/tracker.js'
 import { type Metrics } from '../metrics/metrics.js'
 import { HeadPollers, WaiterPolls } from '../upstreams/head-pollers.js'
@@ -26,22 +25,20 @@ import { isShareable } from '../proxy/outcomes.js'
 import { type ProxyContext } from '../proxy/proxy-context.js'
 import { PrunedErrorBuilder } from '../api/pruned-error-builder.js'
 import { Spaces } from '../chain/spaces.js'
-import { type Carrier, Peers } from '../peers/peers.js'
-import { type Records } from '../peers/records.js'
-import { type RedisLink } from '../redis/link.js'
+import { Peers } from '../peers/peers.js'
 import { PeerSync } from '../peers/peer-sync.js'
 import { RecordedSpaces } from '../peers/recorded-spaces.js'
 import { referenceOf, ChainVerifier } from '../chain/chain-verifier.js'
 import { type Certificate, certificateOf } from '../http/certificate.js'
 import { withTimeout } from '../with-timeout.js'
-import { auditDifferenceListener } from './audit-differences.js'
+import { auditDifferenceListener } from './purger.js'
 import { Following } from './following.js'
 import { subscribeAll } from './subscribers.js'
 import { UpstreamLifecycle } from './upstream-lifecycle.js'
 import { type Host } from './host.js'
-import { type RedisBackend, type redisBackendOf } from './redis-backend.js'
-import { type DiskBackendOptions, type diskBackendOf } from './disk-backend.js'
-import { type StoreBackend } from './store-backend.js'
+import { type RedisBackend, type RedisConnection } from './redis.js'
+import { diskBackendOf, type StoreBackend } from './stores.js'
+import { type HostLog } from '../peers/ipc-log.js'
 import { versionOfProgram } from './io.js'
 
 /** Everything below the listeners. */
@@ -68,23 +65,10 @@ export interface Components {
 
 const restoreChainAfterMs = 1000
 
-/** Parts that are loaded and opened only if they are configured. */
+/** Parts that are opened only if they are configured. */
 export interface OptionalParts {
   readonly redis: RedisConnection | undefined
-  readonly disk: LoadedDisk | undefined
-}
-
-/** Disk tier that is loaded and not built yet, with the spaces in its folder. */
-export interface LoadedDisk {
-  readonly place: SpacePlace
-  readonly backendOf: (options: DiskBackendOptions) => ReturnType<typeof diskBackendOf>
-}
-
-/** Connection to Redis. */
-export interface RedisConnection {
-  readonly link: RedisLink
-  readonly carrier: Carrier & { readonly redisRecords: Records }
-  readonly redisBackendOf: typeof redisBackendOf
+  readonly log: HostLog | undefined
 }
 
 /** Builds every part that serves a read. */
@@ -93,7 +77,7 @@ export function buildComponents (
   sandbox: NamedUpstream | undefined,
   log: Logger,
   metrics: Metrics,
-  { redis, disk }: OptionalParts,
+  { redis, log: diskLog }: OptionalParts,
   host: Host
 ): Components {
   const now = (): number => performance.now()
@@ -106,7 +90,7 @@ export function buildComponents (
     config.chainId ?? undefined,
     now,
     events,
-    redis !== undefined || disk !== undefined || host.carrier.hostRecords !== undefined,
+    redis !== undefined || diskLog !== undefined || host.carrier.hostRecords !== undefined,
     new ChainChanges(now)
   )
   const headPollers = new HeadPollers(() => tracker.position !== undefined, now)
@@ -140,7 +124,7 @@ export function buildComponents (
         isOnChain: () => upstream.window !== undefined
       })))
   const ofHost = hostRecords && new RecordedSpaces(hostRecords, () => [])
-  const places = [ofRedis, ofHost, disk?.place].filter(place => place !== undefined)
+  const places = [ofRedis, ofHost, diskLog?.place].filter(place => place !== undefined)
   const spaces = new Spaces({
     tracker,
     places,
@@ -157,7 +141,7 @@ export function buildComponents (
     },
     now
   })
-  const diskBackend = disk?.backendOf({
+  const diskBackend = diskLog && diskBackendOf(diskLog, {
     maxEntryBytes: config.cache.maxEntryMb * bytesPerMb,
     tracker,
     spaces,
@@ -167,10 +151,8 @@ export function buildComponents (
   })
   // No other host shares the disk, so it gets every purge.
   const invalidator = new LocalInvalidator(memory, diskBackend === undefined ? [] : [diskBackend.store])
-  const redisBackend = redis && ofRedis && redis.redisBackendOf({
+  const redisBackend = redis && ofRedis && redis.backendOf({
     config: config.cache,
-    link: redis.link,
-    records: redis.carrier.redisRecords,
     place: ofRedis,
     peers,
     spaces,

@@ -1,6 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import { type TokenBuckets, LocalBuckets } from '../clients/token-buckets.js'
 import { type Carrier, noCarrier } from '../peers/peers.js'
+import { type Config } from '../config/schema.js'
+import { type Metrics } from '../metrics/metrics.js'
+import { type RedisConnection } from './redis.js'
 import { type HostLog } from '../peers/ipc-log.js'
 
 /** Host of a process, with the processes beside it. */
@@ -34,4 +37,21 @@ export function hostOfOne (now: () => number): Host {
     release: async () => true,
     purgeOthers: () => {}
   }
+}
+
+/** Returns true if a Redis server, a cluster or sentinels are configured. */
+export function hasRedis ({ cache: { redis: { url, cluster, sentinel } } }: Config): boolean {
+  return url !== null || cluster.length > 0 || sentinel.name !== null
+}
+
+/** Builds the connection to Redis, if one is configured; `ofHost` may reach Redis for all processes of this host. */
+export async function openRedis (
+  config: Config,
+  metrics: Metrics,
+  now: () => number,
+  ofHost: Carrier
+): Promise<RedisConnection | undefined> {
+  return hasRedis(config)
+    ? new (await import('./redis.js')).RedisConnection(config.cache.redis, metrics, now, ofHost)
+    : undefined
 }

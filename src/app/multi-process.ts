@@ -19,9 +19,9 @@ import { WorkerPool, type Program } from '../peers/worker-pool.js'
 import { type SentMessage, type ShutdownDeadlines } from '../peers/messages.js'
 import { type WorkerHandle } from '../peers/worker-handle.js'
 import { buildAdmin, type Reload } from './admin-listener.js'
-import { openLog, openRedis } from './lazy-parts.js'
+import { openRedis } from './host.js'
 import { listenOn } from './listen.js'
-import { type OwnedLog } from './owned-log.js'
+import { OwnedLog } from './owned-log.js'
 import { drainMsOf } from './stop.js'
 import { type Varve } from './single-process.js'
 import { namedUpstreamsOf } from './upstream-lifecycle.js'
@@ -123,7 +123,7 @@ class PrimaryProcess {
 
   /** Listens, then starts the workers; resolves when each has polled its upstreams. */
   async start (config: Config): Promise<Pick<Varve, 'url' | 'adminUrl'>> {
-    this.#diskLog = await openLog(config, this.#log, this.#metrics)
+    this.#diskLog = await OwnedLog.open(config, this.#log, this.#metrics)
     // Listens before any worker starts, because a worker contacts upstreams and Redis at once.
     const adminUrl = await listenOn(this.#admin, config.admin.listen, 'admin.listen')
     const url = await this.#workerPool.listen(await this.#addGroup(config))

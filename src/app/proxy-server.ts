@@ -24,11 +24,11 @@ import { withTimeout } from '../with-timeout.js'
 import { type PeerMessage, type ShutdownDeadlines } from '../peers/messages.js'
 import { logLevels } from './log.js'
 import { listenOn } from './listen.js'
-import { loadDisk, openLog, openRedis, openTracing } from './lazy-parts.js'
+import { OwnedLog } from './owned-log.js'
 import { inFlightMbOf } from '../config/in-flight-memory.js'
 import { connectionLimitFor } from './descriptors.js'
 import { buildComponents, type Components } from './components.js'
-import { type Host } from './host.js'
+import { type Host, openRedis } from './host.js'
 import { knownRequestCache } from '../proxy/parsed-request.js'
 import { type Purger, buildPurger } from './purger.js'
 import { stopGracefully } from './stop.js'
@@ -79,7 +79,7 @@ export async function buildProxyServer (
     metrics,
     {
       redis: await openRedis(started, metrics, now, host.carrier),
-      disk: await loadDisk(host.log ?? await openLog(started, log, metrics))
+      log: host.log ?? await OwnedLog.open(started, log, metrics)
     },
     host
   )
@@ -88,7 +88,9 @@ export async function buildProxyServer (
   const { certificate } = components
   const { tracker, invalidator, inFlight } = proxy
   const tiers = [proxy.memory, ...proxy.lowerTiers]
-  const tracing = await openTracing(started, { log, metrics, now: proxy.now })
+  const tracing = started.tracing.otlpUrl === null
+    ? undefined
+    : (await import('./tracing.js')).startTracing(started.tracing, started.tracing.otlpUrl, { log, metrics, now })
   const drain: DrainFlag = { isDraining: false }
   const clients = new ConnectionLimiter({
     connections: maxConnectionsFor(started),

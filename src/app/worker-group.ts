@@ -12,7 +12,7 @@ import { type WorkerPool, type WorkerPoolOptions } from '../peers/worker-pool.js
 import { type WorkerHandle } from '../peers/worker-handle.js'
 import { inFlightMbOf } from '../config/in-flight-memory.js'
 import { workerUpstreamLimitsOf } from '../config/worker-upstream-limits.js'
-import { type RedisConnection } from './components.js'
+import { type RedisConnection } from './redis.js'
 
 // A worker that still starts applies the change afterwards.
 const replaceTimeoutMs = 60_000

@@ -8,9 +8,9 @@ import { type Config, type NamedUpstream } from '../config/schema.js'
 import { inspectDiskFolder } from '../app/disk-folder.js'
 import { inspectRedis } from '../redis/settings-check.js'
 import { certificateOf } from '../http/certificate.js'
-import { redisConnectionOptionsOf } from '../app/redis-connection.js'
+import { redisConnectionOptionsOf } from '../app/redis.js'
 import { DnsDiscovery } from '../app/dns-discovery.js'
-import { hasRedis } from '../app/lazy-parts.js'
+import { hasRedis } from '../app/host.js'
 import { namedUpstreamsOf, withFixedAddress } from '../app/upstream-lifecycle.js'
 
 /** Finding of `varve check --online` about one thing that the configuration names. */

@@ -1,7 +1,6 @@
 import { pino } from 'pino'
 import t from 'tap'
-import { auditDifferenceListener } from '../../src/app/audit-differences.js'
-import { type SharedBackend } from '../../src/app/store-backend.js'
+import { auditDifferenceListener, type PurgerOptions } from '../../src/app/purger.js'
 import { Space } from '../../src/chain/space.js'
 import { type AuditDifference } from '../../src/proxy/audit-sampler.js'
 import { contextAt, readOfTarget } from '../support/proxy-context.js'
@@ -62,7 +61,7 @@ t.test('a failed invalidation of a shared tier is logged for a wrong entry, not 
   }
   const differs = auditDifferenceListener({
     invalidator,
-    shared: { purge: reject, store: { drop: reject } } as unknown as SharedBackend,
+    shared: { purge: reject, store: { drop: reject } } as unknown as PurgerOptions['shared'],
     purgeOthers: () => {},
     log: pino({}, { write: line => log.push(JSON.parse(line)) }),
     now: () => 0

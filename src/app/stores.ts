@@ -1,3 +1,4 @@
+import { type LowerStore } from '../cache/tier.js'
 import { DiskTier } from '../cache/disk-tier.js'
 import { type WriteBudget } from '../cache/write-queue.js'
 import { type Spaces } from '../chain/spaces.js'
@@ -5,7 +6,20 @@ import { type Tracker } from '../chain/tracker.js'
 import { type Metrics } from '../metrics/metrics.js'
 import { type HostLog } from '../peers/ipc-log.js'
 import { withTimeout } from '../with-timeout.js'
-import { type StoreBackend } from './store-backend.js'
+
+/** Tier below memory with what keeps it true; the program loops over a list of these. */
+export interface StoreBackend {
+  readonly store: LowerStore
+  /** Problems beside those of the tier, as readable sentences. */
+  warnings(): readonly string[]
+  /**
+   * Opens what the tier needs; resolves once it can be read, or after a time limit. `onUp` runs whenever a shared tier
+   * can be reached.
+   */
+  start(onUp: () => Promise<void>): Promise<void>
+  /** Gives everything up, after the tier has been closed. */
+  stop(): Promise<void>
+}
 
 /** Parts that the disk tier needs. */
 export interface DiskBackendOptions {

@@ -1,33 +1,88 @@
+import { readFileSync } from 'node:fs'
 import { type Logger } from 'pino'
-import { RedisTier, redisKeyPrefix } from '../cache/redis-tier.js'
+import { redisKeyPrefix, RedisTier } from '../cache/redis-tier.js'
+import { type Config } from '../config/schema.js'
+import { hostAndPort } from '../config/value-checks.js'
+import { RedisCarrier } from '../peers/redis-carrier.js'
+import { createClient, createSubscriberClient, type RedisConnectionOptions } from '../redis/create-client.js'
+import { RedisLink, type RedisMetrics } from '../redis/link.js'
+import { RedisSubscriber } from '../redis/subscriber.js'
+import { DnsCache } from '../upstreams/dns.js'
 import { type WriteBudget } from '../cache/write-queue.js'
 import { type TokenBuckets } from '../clients/token-buckets.js'
 import { RedisBuckets } from '../clients/redis-buckets.js'
-import { type Config } from '../config/schema.js'
 import { bytesPerMb } from '../config/units.js'
+import { type Space } from '../chain/space.js'
 import { type Tracker } from '../chain/tracker.js'
 import { type Metrics } from '../metrics/metrics.js'
 import { type UpstreamSoftwareReleases } from '../upstreams/upstream-software-releases.js'
 import { type LocalInvalidator } from '../proxy/local-invalidator.js'
 import { RedisSettingsCheck } from '../redis/settings-check.js'
-import { type RedisLink } from '../redis/link.js'
-import { type Peers } from '../peers/peers.js'
+import { type Carrier, type Peers, reachesRedis } from '../peers/peers.js'
 import { FetchLeases } from '../peers/fetch-leases.js'
 import { RedisTail } from '../peers/redis-tail.js'
-import { Purges, PurgeState } from '../peers/purges.js'
+import { type PurgedRead, Purges, PurgeState } from '../peers/purges.js'
 import { type RecordedSpaces } from '../peers/recorded-spaces.js'
 import { type RedisParts } from '../peers/peer-sync.js'
 import { type Records } from '../peers/records.js'
 import { type Spaces } from '../chain/spaces.js'
 import { type HostTailParts } from './following.js'
 import { invalidationOfPurge } from './purger.js'
-import { type SharedBackend } from './store-backend.js'
+import { type StoreBackend } from './stores.js'
+
+type RedisConfig = Config['cache']['redis']
+
+// Time limit for a DNS lookup of a Redis host.
+const dnsTimeoutMs = 2000
+
+/** Connection of a process to the configured Redis; this file is loaded only where one is configured. */
+export class RedisConnection {
+  readonly link: RedisLink
+  readonly carrier: Carrier & { readonly redisRecords: Records }
+
+  /** Does not connect yet; `ofHost` may carry messages and records for all processes of this host. */
+  constructor (config: RedisConfig, metrics: RedisMetrics, now: () => number, ofHost: Carrier) {
+    const options = redisConnectionOptionsOf(config, now)
+    const prefix = redisKeyPrefix(config.keyPrefix)
+    this.link = new RedisLink(createClient(options), {
+      timeoutMs: config.timeoutMs,
+      probeKey: `${prefix}probe`,
+      now,
+      metrics
+    })
+    this.carrier = reachesRedis(ofHost)
+      ? ofHost
+      : new RedisCarrier(
+        this.link,
+        prefix,
+        config.ttlSeconds,
+        channel => new RedisSubscriber(attempt => createSubscriberClient(options, attempt), channel)
+      )
+  }
+
+  /** Builds what this process shares through Redis, without connecting. */
+  backendOf (options: RedisBackendOptions): RedisBackend {
+    return redisBackendOf(this.link, this.carrier.redisRecords, options)
+  }
+}
+
+/** Returns the connection options of the configured Redis. */
+export function redisConnectionOptionsOf (
+  { cluster, sentinel, caFile, ...rest }: RedisConfig,
+  now: () => number
+): RedisConnectionOptions {
+  return {
+    ...rest,
+    cluster: cluster.map(hostAndPort),
+    sentinel: { ...sentinel, hosts: sentinel.hosts.map(hostAndPort) },
+    ca: caFile === null ? undefined : readFileSync(caFile, 'utf8'),
+    lookup: new DnsCache({ now, timeoutMs: dnsTimeoutMs }).lookup
+  }
+}
 
 /** Parts that the Redis backend needs. */
 export interface RedisBackendOptions {
   readonly config: Config['cache']
-  readonly link: RedisLink
-  readonly records: Records
   /** Spaces in Redis. */
   readonly place: RecordedSpaces
   readonly peers: Peers
@@ -44,7 +99,12 @@ export interface RedisBackendOptions {
 }
 
 /** State that replicas share through Redis, with its synchronization. */
-export interface RedisBackend extends SharedBackend {
+export interface RedisBackend extends StoreBackend {
+  /**
+   * Purges a read on every host; resolves with false while some are still to be notified. `onFound` reports that this
+   * process or the tier had any of it.
+   */
+  purge(space: Space, purge: PurgedRead, onFound?: () => void): Promise<boolean>
   readonly link: RedisLink
   readonly shared: RedisParts
   readonly fetchLeases: FetchLeases
@@ -61,9 +121,8 @@ const downMessages = {
   unreachable: 'Redis unreachable: reads go on without it'
 } as const
 
-/** Builds what a process shares through Redis, without connecting. */
-export function redisBackendOf (options: RedisBackendOptions): RedisBackend {
-  const { link, records, place, peers, spaces, invalidator, tracker, releases, inFlight, metrics, log, now } = options
+function redisBackendOf (link: RedisLink, records: Records, options: RedisBackendOptions): RedisBackend {
+  const { place, peers, spaces, invalidator, tracker, releases, inFlight, metrics, log, now } = options
   const { maxEntryMb, redis: { keyPrefix, ttlSeconds } } = options.config
   const settingsCheck = new RedisSettingsCheck(link)
   const buckets = new RedisBuckets(link, redisKeyPrefix(keyPrefix), options.localBuckets, now)
