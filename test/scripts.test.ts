@@ -127,7 +127,9 @@ t.test('files that share a process are reported one by one, also after one of th
 
 t.test('a walk lists the files that a hit and a miss pass, fewer for a hit', t => {
   const printed = execFileSync(process.execPath, [join(root, 'scripts/walk.js'), 'hit', 'miss'], { encoding: 'utf8' })
-  const [hit = 0, miss = 0] = [...printed.matchAll(/^\w+: \d+ functions in (\d+) files/gm)].map(([, files]) => Number(files))
+  const [hit = 0, miss = 0] = [...printed.matchAll(/^\w+: \d+ functions in (\d+) files/gm)].map(([, files]) =>
+    Number(files)
+  )
   t.ok(hit > 5 && hit < miss && miss < 80, printed)
   t.match(printed, /^ {2}proxy\/serve-read\.ts$/m)
   t.end()
