@@ -120,7 +120,7 @@ export function buildComponents (
   const ofRedis = redis &&
     new RecordedSpaces(redis.carrier.redisRecords, () =>
       upstreamPool.upstreams.map(upstream => ({
-        url: upstream.client.url,
+        url: upstream.settings.url,
         isOnChain: () => upstream.window !== undefined
       })))
   const ofHost = hostRecords && new RecordedSpaces(hostRecords, () => [])

@@ -196,7 +196,7 @@ export async function buildProxyServer (
       chainMismatch: () => describeChainMismatch(upstreamPool.upstreams, tracker)
     }),
     setCordoned: (name, isCordoned) => {
-      if (!upstreamPool.upstreams.some(({ client }) => client.name === name)) return false
+      if (!upstreamPool.upstreams.some(upstream => upstream.name === name)) return false
       components.cordons[isCordoned ? 'add' : 'delete'](name)
       log.warn({ upstream: name }, isCordoned ? 'upstream cordoned: it gets no reads' : 'upstream uncordoned')
       return true

@@ -15,10 +15,9 @@ import { type Resolve } from '../upstreams/dns.js'
 import { HeadPoller, type HeadPollers, type UpstreamPoll } from '../upstreams/head-pollers.js'
 import { Hedger, type HedgeMetrics } from '../upstreams/hedger.js'
 import { type InFlightBytes } from '../upstreams/in-flight-bytes.js'
-import { UpstreamClient, type UpstreamMetrics } from '../upstreams/upstream-client.js'
 import { type UpstreamPool } from '../upstreams/upstream-pool.js'
 import { type UpstreamSoftwareReleases } from '../upstreams/upstream-software-releases.js'
-import { type SendProbe, Upstream, type UpstreamState } from '../upstreams/upstream.js'
+import { type SendProbe, Upstream, type UpstreamMetrics, type UpstreamState } from '../upstreams/upstream.js'
 import { withTimeout } from '../with-timeout.js'
 
 // Removed upstreams wait this long for the first polls of new ones.
@@ -76,7 +75,7 @@ export class UpstreamLifecycle {
 
   async close (): Promise<void> {
     await Promise.all([...this.#monitored, ...this.#draining].map(async ({ upstream }) => {
-      await upstream.client.close()
+      await upstream.close()
     }))
   }
 
@@ -104,7 +103,7 @@ export class UpstreamLifecycle {
   async #drain (one: MonitoredUpstream): Promise<void> {
     one.poll.stop()
     this.#draining.add(one)
-    await one.upstream.client.drain()
+    await one.upstream.drain()
     this.#draining.delete(one)
   }
 }
@@ -123,7 +122,7 @@ interface MonitoredUpstream extends UpstreamPoll {
   readonly certificates: string
 }
 
-/** Builds the client and the health polling of one upstream. */
+/** Builds an upstream and its polls. */
 function monitorUpstream (
   config: NamedUpstream,
   { cache, head: { pollMs } }: Config,
@@ -132,21 +131,21 @@ function monitorUpstream (
   const { now, log, tracker, pool, spaces, chainVerifier, releases, metrics, inFlight, cordons } = options
   const connectionLost = new TypedEvent()
   const futureTimestampGuard = new FutureTimestampGuard(now, () => performance.timeOrigin + now())
-  const client = new UpstreamClient({
-    ...withFixedAddress(config),
-    onConnectionLost: () => {
-      connectionLost.publish()
+  const upstream = new Upstream(
+    {
+      ...withFixedAddress(config),
+      onConnectionLost: () => {
+        connectionLost.publish()
+      },
+      maxBufferedBytes: cache.maxEntryMb * bytesPerMb,
+      inFlight,
+      now,
+      acceptsTimestamp: usec => futureTimestampGuard.accepts(usec),
+      isCordoned: () => cordons.has(config.name)
     },
-    maxBufferedBytes: cache.maxEntryMb * bytesPerMb,
-    inFlight,
-    now,
-    acceptsTimestamp: usec => futureTimestampGuard.accepts(usec)
-  }, metrics)
-  const quarantine = new Quarantine(client, chainVerifier, now)
-  const upstream = new Upstream(client, quarantine, now, {
-    ...config,
-    isCordoned: () => cordons.has(config.name)
-  })
+    metrics,
+    own => new Quarantine(own, chainVerifier, now)
+  )
   const logChange = stateLogOf(upstream, log)
   const poll = new HeadPoller({
     upstream,
@@ -158,8 +157,8 @@ function monitorUpstream (
     onPolled: logChange,
     onRelease: release => {
       // Entries name the release that rendered them, so responses name it before it counts as seen.
-      client.release = release
-      releases.record(release, client.name)
+      upstream.release = release
+      releases.record(release, upstream.name)
     },
     onTick: () => {
       const { stamped } = upstream
@@ -171,7 +170,7 @@ function monitorUpstream (
     }
   })
   connectionLost.subscribe(() => {
-    if (quarantine.recordConnectionLost()) poll.poll().catch(() => {})
+    if (upstream.guard.recordConnectionLost()) poll.poll().catch(() => {})
   })
   return { config, certificates: digestCertificates(config), upstream, poll }
 }
@@ -196,7 +195,7 @@ export function withFixedAddress<T extends { readonly resolve: string }> (
 function stateLogOf (upstream: Upstream, log: Logger): () => void {
   let last: UpstreamState = 'unknown'
   return () => {
-    const { state, stateReason: reason, client: { name } } = upstream
+    const { state, stateReason: reason, name } = upstream
     if (state === last) return
     last = state
     logState(log, name, state, reason)

@@ -1,9 +1,9 @@
 import { type ResponsePosition } from '../api/position.js'
 import { type UpstreamPool } from '../upstreams/upstream-pool.js'
 import { UpstreamFailure } from '../upstreams/upstream-failure.js'
-import { UnprovenPositionError, type QuarantineReason } from '../upstreams/upstream.js'
+import { UnprovenPositionError, type QuarantineReason } from '../upstreams/chain-guard.js'
 import { isReachable, readHead, readHeadInTime } from '../upstreams/head-pollers.js'
-import { type UpstreamClient } from '../upstreams/upstream-client.js'
+import { type Upstream } from '../upstreams/upstream.js'
 import { type ChainVerification, type EarlierStatements } from './quarantine.js'
 import { type ChainReader, type ComparedUpstream } from './chain-proof.js'
 import { type Spaces, type SpacesOptions } from './spaces.js'
@@ -26,7 +26,7 @@ export interface ChainVerifierOptions {
   readonly spaces: Spaces
   readonly tracker: Tracker
   /** Resolves after the first polls of the upstreams before this one in the configuration. */
-  readonly waitForEarlier: (client: UpstreamClient) => Promise<void>
+  readonly waitForEarlier: (upstream: Upstream) => Promise<void>
   readonly now: () => number
 }
 
@@ -36,7 +36,7 @@ export interface ChainVerifierOptions {
  */
 export class ChainVerifier implements ChainVerification {
   readonly #options: ChainVerifierOptions
-  readonly #failingSince = new WeakMap<UpstreamClient, number>()
+  readonly #failingSince = new WeakMap<Upstream, number>()
   #previous: Promise<unknown> = Promise.resolve()
 
   constructor (options: ChainVerifierOptions) {
@@ -62,20 +62,20 @@ export class ChainVerifier implements ChainVerification {
    * now.
    */
   async verifyChain (
-    client: UpstreamClient,
+    upstream: Upstream,
     stamped: ResponsePosition,
     wasDown: boolean,
     earlier: EarlierStatements
   ): Promise<QuarantineReason | undefined> {
     const { tracker } = this.#options
     const isDoubtful = stamped.position.chainId === tracker.chainId && this.isOffChain(stamped)
-    const believed = isDoubtful ? await this.#confirm(client, stamped, earlier) : stamped
+    const believed = isDoubtful ? await this.#confirm(upstream, stamped, earlier) : stamped
     if (believed === undefined) return undefined
-    const reason = await this.#compare(client, believed, wasDown, earlier)
+    const reason = await this.#compare(upstream, believed, wasDown, earlier)
     // Only now is the chain chosen that a new process found in a lower tier.
     if (reason !== undefined) return reason
     const isAhead = tracker.isJump(believed.position)
-    if (isAhead && !await this.#isJumpProven(client, believed)) {
+    if (isAhead && !await this.#isJumpProven(upstream, believed)) {
       return `its position jumped to version ${believed.position.head.version}, which nothing proves`
     }
     if ((isDoubtful || isAhead) && !this.#contradictsChain(believed)) tracker.believe(believed.position)
@@ -87,60 +87,58 @@ export class ChainVerifier implements ChainVerification {
    * with the position to verify, or undefined if the upstream contradicts itself too often; rejects without proof.
    */
   async #confirm (
-    client: UpstreamClient,
+    upstream: Upstream,
     stamped: ResponsePosition,
     { doubted, recordContradiction }: EarlierStatements
   ): Promise<ResponsePosition | undefined> {
     const isAhead = !this.#contradictsChain(stamped)
-    const polled = await this.#pollAgain(client, stamped, isAhead)
+    const polled = await this.#pollAgain(upstream, stamped, isAhead)
     const isContradiction = !isAhead || (polled !== undefined && contradicts(polled.position, stamped.position))
     if (isContradiction && recordContradiction()) return undefined
     const isRepeated = polled !== undefined && isNear(polled.position, stamped.position) &&
       (isAhead || this.#contradictsChain(polled))
     if (isRepeated) return polled
-    if (isAhead && await this.#hasBlockNear(client, stamped)) return stamped
+    if (isAhead && await this.#hasBlockNear(upstream, stamped)) return stamped
     const isSaidTwice = doubted !== undefined && isNear(doubted.position, stamped.position)
     // A jump that a poll denies is false, however often it is repeated; a reset only if blocks deny it too.
-    const isDenied = polled !== undefined && (isAhead || await this.#isOnChain(client, polled))
+    const isDenied = polled !== undefined && (isAhead || await this.#isOnChain(upstream, polled))
     if (isSaidTwice && !isDenied) return stamped
-    if (polled === undefined || this.isOffChain(polled)) throw new UnprovenPositionError(client.name)
+    if (polled === undefined || this.isOffChain(polled)) throw new UnprovenPositionError(upstream.name)
     return polled
   }
 
-  async #isOnChain (client: UpstreamClient, stamped: ResponsePosition): Promise<boolean> {
-    return await this.#options.spaces.compare(this.#comparedOf(client, stamped, false)) === 'same'
+  async #isOnChain (upstream: Upstream, stamped: ResponsePosition): Promise<boolean> {
+    return await this.#options.spaces.compare(this.#comparedOf(upstream, stamped, false)) === 'same'
   }
 
   /** Polls the upstream; twice for a jump, because an address may balance over nodes of which one lags. */
   async #pollAgain (
-    client: UpstreamClient,
+    upstream: Upstream,
     { position }: ResponsePosition,
     isAhead: boolean
   ): Promise<ResponsePosition | undefined> {
-    const first = await readHeadInTime(client)
+    const first = await readHeadInTime(upstream)
     if (!isAhead || first === undefined || isNear(first.position, position)) return first
-    const second = await readHeadInTime(client)
+    const second = await readHeadInTime(upstream)
     return second !== undefined && isNear(second.position, position) ? second : first
   }
 
   /** Returns true unless another upstream of our chain is behind the jump, and no block proves it. */
-  async #isJumpProven (client: UpstreamClient, stamped: ResponsePosition): Promise<boolean> {
-    const others = this.#options.pool.upstreams.filter(other =>
-      other.client !== client && other.isVerified && other.isUp
-    )
-    if (others.length === 0 || await this.#hasBlockNear(client, stamped)) return true
+  async #isJumpProven (upstream: Upstream, stamped: ResponsePosition): Promise<boolean> {
+    const others = this.#options.pool.upstreams.filter(other => other !== upstream && other.isVerified && other.isUp)
+    if (others.length === 0 || await this.#hasBlockNear(upstream, stamped)) return true
     const polled = await Promise.all(
-      others.slice(0, maxAskedOthers).map(async other => await readHeadInTime(other.client))
+      others.slice(0, maxAskedOthers).map(async other => await readHeadInTime(other))
     )
     const heads = polled.filter(head => head !== undefined)
     return heads.length === 0 || heads.some(head => !isJump(stamped.position.head, head.position.head))
   }
 
   /** Returns true if the block below a head ends near the head's version and time. */
-  async #hasBlockNear (client: UpstreamClient, { position: { head } }: ResponsePosition): Promise<boolean> {
+  async #hasBlockNear (upstream: Upstream, { position: { head } }: ResponsePosition): Promise<boolean> {
     const height = head.blockHeight - 1n
     if (height < 1n) return false
-    const response = await client.fetch(probeRequest(blockByHeightTarget(height))).catch(() => undefined)
+    const response = await upstream.send(probeRequest(blockByHeightTarget(height))).catch(() => undefined)
     response?.rest?.destroy()
     const isWhole = response?.status === 200 && response.rest === undefined
     const end = isWhole ? readBlockEnd(response.body, height) : undefined
@@ -149,19 +147,19 @@ export class ChainVerifier implements ChainVerification {
   }
 
   async #compare (
-    client: UpstreamClient,
+    upstream: Upstream,
     stamped: ResponsePosition,
     wasDown: boolean,
     { recordContradiction, recordChange }: EarlierStatements
   ): Promise<QuarantineReason | undefined> {
     const { pool, spaces, waitForEarlier } = this.#options
     // When upstreams disagree at the start, the first in configuration order that responds decides the chain.
-    if (pool.upstreams.every(other => !other.isVerified)) await waitForEarlier(client)
-    if (await spaces.compare(this.#comparedOf(client, stamped, wasDown)) === 'same') return undefined
+    if (pool.upstreams.every(other => !other.isVerified)) await waitForEarlier(upstream)
+    if (await spaces.compare(this.#comparedOf(upstream, stamped, wasDown)) === 'same') return undefined
     const verification = this.#previous.then(async () =>
       await spaces.verifyChain({
-        ...this.#comparedOf(client, stamped, wasDown),
-        isLastReachable: async () => await this.#isLastReachable(client),
+        ...this.#comparedOf(upstream, stamped, wasDown),
+        isLastReachable: async () => await this.#isLastReachable(upstream),
         recordContradiction,
         recordChange
       })
@@ -176,23 +174,23 @@ export class ChainVerifier implements ChainVerification {
   }
 
   /** Resolves with true if the upstream is on our chain without any decision. */
-  async isSameChain (client: UpstreamClient, stamped: ResponsePosition): Promise<boolean> {
-    const result = await this.#options.spaces.compare(this.#comparedOf(client, stamped, true))
+  async isSameChain (upstream: Upstream, stamped: ResponsePosition): Promise<boolean> {
+    const result = await this.#options.spaces.compare(this.#comparedOf(upstream, stamped, true))
     return result === 'same' || result === 'unproven'
   }
 
-  #comparedOf (client: UpstreamClient, stamped: ResponsePosition, wasDown: boolean): ComparedUpstream {
+  #comparedOf (upstream: Upstream, stamped: ResponsePosition, wasDown: boolean): ComparedUpstream {
     const { referenceUpstream } = this.#options.pool
-    const peer = referenceUpstream?.client !== client && referenceUpstream?.isVerified === true &&
+    const peer = referenceUpstream !== upstream && referenceUpstream?.isVerified === true &&
         referenceUpstream.isUp
-      ? referenceUpstream.client
+      ? referenceUpstream
       : undefined
     const toleratedMs = peer !== undefined ? Infinity : wasDown ? toleratedFailureMs : 0
-    const { readBlock, readRoot } = chainReaderOf(client)
+    const { readBlock, readRoot } = chainReaderOf(upstream)
     return {
       stamped,
-      readBlock: async height => await this.#tolerate(client, toleratedMs, async () => await readBlock(height)),
-      readRoot: async version => await this.#tolerate(client, toleratedMs, async () => await readRoot(version)),
+      readBlock: async height => await this.#tolerate(upstream, toleratedMs, async () => await readBlock(height)),
+      readRoot: async version => await this.#tolerate(upstream, toleratedMs, async () => await readRoot(version)),
       readPeerBlock: peer && chainReaderOf(peer).readBlock
     }
   }
@@ -202,42 +200,42 @@ export class ChainVerifier implements ChainVerification {
    * it.
    */
   async #tolerate<T> (
-    client: UpstreamClient,
+    upstream: Upstream,
     toleratedMs: number,
     read: () => Promise<T | undefined>
   ): Promise<T | undefined> {
     try {
       const found = await read()
-      this.#failingSince.delete(client)
+      this.#failingSince.delete(upstream)
       return found
     } catch (error) {
-      const since = this.#failingSince.get(client) ?? this.#options.now()
-      this.#failingSince.set(client, since)
+      const since = this.#failingSince.get(upstream) ?? this.#options.now()
+      this.#failingSince.set(upstream, since)
       if (this.#options.now() - since < toleratedMs) throw error
       return undefined
     }
   }
 
   /** Returns true if no other upstream responds that may be on our chain. */
-  async #isLastReachable (client: UpstreamClient): Promise<boolean> {
+  async #isLastReachable (upstream: Upstream): Promise<boolean> {
     const others = this.#options.pool.upstreams.filter(other =>
-      other.client !== client && other.quarantineReason === undefined
+      other !== upstream && other.quarantineReason === undefined
     )
-    const reachable = await Promise.all(others.map(async other => await isReachable(other.client)))
+    const reachable = await Promise.all(others.map(async other => await isReachable(other)))
     return !reachable.includes(true)
   }
 }
 
 /** Builds the reads that identify the chain of an upstream; they never come from the cache. */
-export function chainReaderOf (client: Pick<UpstreamClient, 'fetch'>): ChainReader {
+export function chainReaderOf (upstream: Pick<Upstream, 'send'>): ChainReader {
   return {
     readBlock: async height => {
-      const found = await fetchWhole(client, blockByHeightTarget(height))
+      const found = await fetchWhole(upstream, blockByHeightTarget(height))
       const hash = found && readFinalBlockHash(found.body, height, found.stamped.position.head.version)
       return hash === undefined ? undefined : { height, hash }
     },
     readRoot: async version => {
-      const found = await fetchWhole(client, transactionByVersionTarget(version))
+      const found = await fetchWhole(upstream, transactionByVersionTarget(version))
       return found && readAccumulatorRoot(found.body, version)
     }
   }
@@ -249,25 +247,25 @@ export function referenceOf (pool: UpstreamPool): SpacesOptions['reference'] {
     const { referenceUpstream } = pool
     // Without an upstream nothing is known of the chain, not even that something is missing.
     if (referenceUpstream === undefined) throw new UpstreamFailure('every upstream', 'unreachable', undefined)
-    return chainReaderOf(referenceUpstream.client)
+    return chainReaderOf(referenceUpstream)
   }
   return {
     readBlock: async height => await reader().readBlock(height),
     readRoot: async version => await reader().readRoot(version),
     readHead: async () => {
       const { referenceUpstream } = pool
-      return referenceUpstream && await readHead(async request => await referenceUpstream.client.fetch(request))
+      return referenceUpstream && await readHead(async request => await referenceUpstream.send(request))
     }
   }
 }
 
 /** Fetches a whole response with a position; undefined where the upstream lacks it. Rejects on 429 and 5xx. */
 async function fetchWhole (
-  client: Pick<UpstreamClient, 'fetch'>,
+  upstream: Pick<Upstream, 'send'>,
   target: string
 ): Promise<{ readonly body: Buffer, readonly stamped: ResponsePosition } | undefined> {
   const signal = AbortSignal.timeout(maxProofMs)
-  const { status, stamped, rest, body } = await client.fetch(probeRequest(target), undefined, signal)
+  const { status, stamped, rest, body } = await upstream.send(probeRequest(target), undefined, signal)
   rest?.destroy()
   if (status === 429 || status >= 500 || (status < 400 && stamped === undefined)) {
     throw new UpstreamFailure('the upstream', 'invalid_response', `${status} for ${target}`)

@@ -2,9 +2,7 @@ import { type Tracker } from './tracker.js'
 import { type Upstream } from '../upstreams/upstream.js'
 
 /** Fields of an upstream that describe a chain mismatch. */
-export type ReportedChain = Pick<Upstream, 'quarantinedChainId' | 'quarantineReason'> & {
-  readonly client: Pick<Upstream['client'], 'name'>
-}
+export type ReportedChain = Pick<Upstream, 'name' | 'quarantinedChainId' | 'quarantineReason'>
 
 /** Names the upstreams on another chain than the configured one, until an upstream on the configured chain responds. */
 export function describeChainMismatch (
@@ -12,8 +10,8 @@ export function describeChainMismatch (
   { configuredId, position }: Pick<Tracker, 'configuredId' | 'position'>
 ): string | undefined {
   if (configuredId === undefined || position !== undefined) return undefined
-  const mismatches = upstreams.flatMap(({ client, quarantinedChainId }) =>
-    quarantinedChainId === undefined ? [] : [`${client.name} serves chain ${quarantinedChainId}`]
+  const mismatches = upstreams.flatMap(({ name, quarantinedChainId }) =>
+    quarantinedChainId === undefined ? [] : [`${name} serves chain ${quarantinedChainId}`]
   )
   return mismatches.length === 0
     ? undefined
@@ -30,6 +28,6 @@ export function describeUnusableChains (
   const isAnyUsable = upstreams.some(({ quarantineReason }) => quarantineReason === undefined)
   if (isAnyUsable || upstreams.length === 0) return undefined
   return `every upstream is quarantined: ${
-    upstreams.map(({ client, quarantineReason }) => `${client.name}: ${quarantineReason}`).join('; ')
+    upstreams.map(({ name, quarantineReason }) => `${name}: ${quarantineReason}`).join('; ')
   }`
 }

@@ -4,8 +4,8 @@ import {
   QuarantinedError,
   type QuarantineReason,
   UnprovenPositionError
-} from '../upstreams/upstream.js'
-import { type UpstreamClient } from '../upstreams/upstream-client.js'
+} from '../upstreams/chain-guard.js'
+import { type Upstream } from '../upstreams/upstream.js'
 import { contradicts, isNear } from './tracker.js'
 import { SelfContradictions, selfContradictionReason } from './self-contradictions.js'
 
@@ -31,13 +31,13 @@ export interface ChainVerification {
    * unknown now.
    */
   verifyChain(
-    client: UpstreamClient,
+    upstream: Upstream,
     stamped: ResponsePosition,
     wasDown: boolean,
     earlier: EarlierStatements
   ): Promise<QuarantineReason | undefined>
   /** Confirms a verified upstream without deciding anything; rejects where it cannot check now. */
-  isSameChain(client: UpstreamClient, stamped: ResponsePosition): Promise<boolean>
+  isSameChain(upstream: Upstream, stamped: ResponsePosition): Promise<boolean>
   /** True when a position contradicts our chain or jumps ahead of it; even a verified upstream is verified again. */
   isOffChain(stamped: ResponsePosition): boolean
   /** True when another upstream can serve while one is verified again. */
@@ -46,7 +46,7 @@ export interface ChainVerification {
 
 /** Verification and quarantine of one upstream (law 7: chains never mix). */
 export class Quarantine implements ChainGuard {
-  readonly #client: UpstreamClient
+  readonly #upstream: Upstream
   readonly #verification: ChainVerification
   readonly #now: () => number
   #isVerified = false
@@ -60,8 +60,8 @@ export class Quarantine implements ChainGuard {
   #hasLostConnection = false
   #wasDown = true
 
-  constructor (client: UpstreamClient, verification: ChainVerification, now: () => number) {
-    this.#client = client
+  constructor (upstream: Upstream, verification: ChainVerification, now: () => number) {
+    this.#upstream = upstream
     this.#verification = verification
     this.#now = now
     this.#reverifiedAtMs = now()
@@ -120,12 +120,12 @@ export class Quarantine implements ChainGuard {
 
   rejectIfQuarantined (): void {
     const { quarantineReason } = this
-    if (quarantineReason !== undefined) throw new QuarantinedError(`${this.#client.name}: ${quarantineReason}`)
+    if (quarantineReason !== undefined) throw new QuarantinedError(`${this.#upstream.name}: ${quarantineReason}`)
   }
 
   rejectIfUnproven (stamped: ResponsePosition): void {
     this.rejectIfQuarantined()
-    if (this.#verification.isOffChain(stamped)) throw new UnprovenPositionError(this.#client.name)
+    if (this.#verification.isOffChain(stamped)) throw new UnprovenPositionError(this.#upstream.name)
   }
 
   quarantine (): void {
@@ -137,7 +137,7 @@ export class Quarantine implements ChainGuard {
     if (this.#now() - this.#reverifiedAtMs < reverifyEveryMs) return
     this.#reverifiedAtMs = this.#now()
     if (stamped === undefined || !this.#isVerified || this.#verifying !== undefined) return
-    if (!await this.#verification.isSameChain(this.#client, stamped).catch(() => true)) this.#isVerified = false
+    if (!await this.#verification.isSameChain(this.#upstream, stamped).catch(() => true)) this.#isVerified = false
   }
 
   markUnverified (): void {
@@ -175,7 +175,7 @@ export class Quarantine implements ChainGuard {
       if (!isRecorded) this.#contradictions.record()
       isRecorded = true
     }
-    const reason = await this.#verification.verifyChain(this.#client, stamped, this.#wasDown, {
+    const reason = await this.#verification.verifyChain(this.#upstream, stamped, this.#wasDown, {
       doubted,
       recordContradiction: () => {
         if (isNew) record()

@@ -1,5 +1,6 @@
+import { type ChainVerification, Quarantine } from '../chain/quarantine.js'
 import { probeRequest } from '../upstreams/upstream-request.js'
-import { UpstreamClient } from '../upstreams/upstream-client.js'
+import { Upstream } from '../upstreams/upstream.js'
 import { UpstreamFailure } from '../upstreams/upstream-failure.js'
 import { type Position } from '../api/position.js'
 import { indexTarget } from '../api/request-targets.js'
@@ -39,6 +40,14 @@ interface ProbedUpstream {
 const maxProbeBytes = 1024 * 1024
 const usecPerSecond = 1_000_000n
 
+// Compares nothing: a check reports the chain of each upstream, and has none of its own.
+const unknownChain: ChainVerification = {
+  verifyChain: async () => undefined,
+  isSameChain: async () => true,
+  isOffChain: () => false,
+  hasPeers: () => false
+}
+
 /** Contacts everything that the configuration names, once; a fault is a finding, never an error. */
 export async function checkOnline (config: Config, clocks: OnlineClocks): Promise<readonly OnlineFinding[]> {
   const expanded = await new DnsDiscovery({ log: undefined, now: clocks.now }).expand(config)
@@ -52,9 +61,10 @@ export async function checkOnline (config: Config, clocks: OnlineClocks): Promis
 
 async function probe (upstream: NamedUpstream, { now }: OnlineClocks): Promise<ProbedUpstream> {
   try {
-    const options = { ...withFixedAddress(upstream), maxBufferedBytes: maxProbeBytes, now }
+    const options = { ...withFixedAddress(upstream), maxBufferedBytes: maxProbeBytes, isCordoned: () => false, now }
     // Reads the files of CA, certificate and key, so it may throw.
-    return await probeThrough(new UpstreamClient(options, { fetched: () => {} }), upstream, now)
+    const probed = new Upstream(options, { fetched: () => {} }, own => new Quarantine(own, unknownChain, now))
+    return await probeThrough(probed, upstream, now)
   } catch (error) {
     const problem = error instanceof UpstreamFailure ? error.description : (error as Error).message
     return { upstream, position: undefined, release: undefined, latencyMs: undefined, problem }
@@ -63,14 +73,14 @@ async function probe (upstream: NamedUpstream, { now }: OnlineClocks): Promise<P
 
 // Probes twice: opening the connection belongs to the first request only.
 async function probeThrough (
-  client: UpstreamClient,
+  probed: Upstream,
   upstream: NamedUpstream,
   now: OnlineClocks['now']
 ): Promise<ProbedUpstream> {
   try {
-    await client.fetch(probeRequest(indexTarget), upstream.timeoutMs)
+    await probed.send(probeRequest(indexTarget), upstream.timeoutMs)
     const startedMs = now()
-    const { status, stamped, body } = await client.fetch(probeRequest(indexTarget), upstream.timeoutMs)
+    const { status, stamped, body } = await probed.send(probeRequest(indexTarget), upstream.timeoutMs)
     return {
       upstream,
       position: stamped?.position,
@@ -83,7 +93,7 @@ async function probeThrough (
         : undefined
     }
   } finally {
-    await client.close()
+    await probed.close()
   }
 }
 

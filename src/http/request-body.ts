@@ -1,7 +1,7 @@
 import { type IncomingMessage, type ServerResponse } from 'node:http'
 import { errorCodes, type FastifyReply, type FastifyRequest } from 'fastify'
 import { webFrameworkError, unavailableError } from '../api/error-response.js'
-import { BodyChunks } from '../upstreams/response-receiver.js'
+import { BodyChunks } from '../upstreams/exchange.js'
 import { type HeldBytes, RequestBytes } from '../upstreams/in-flight-bytes.js'
 import { type ListenerContext } from './send-response.js'
 

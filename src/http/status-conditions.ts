@@ -29,8 +29,8 @@ export function statusConditionsOf (sources: StatusSources): StatusCondition[] {
     ...(drain.isDraining ? [draining] : []),
     ...(info().isSandbox ? [amber('sandbox')] : []),
     ...upstreams.flatMap(upstream => reasonsOf(upstream, upstreams, tracker.servedStamp)).map(amber),
-    ...upstreams.filter(({ isCordoned }) => isCordoned).map(({ client }) =>
-      amber(`${client.name} is cordoned: it gets no reads until an operator uncordons it`)
+    ...upstreams.filter(({ isCordoned }) => isCordoned).map(({ name }) =>
+      amber(`${name} is cordoned: it gets no reads until an operator uncordons it`)
     ),
     ...sources.degradedTiers().map(amber),
     ...(clients.isFull ? [amber('connection limit reached: new clients replace idle ones or are closed')] : []),
@@ -96,7 +96,7 @@ function reasonsOf (
   upstreams: readonly Upstream[],
   served: LedgerStamp | undefined
 ): string[] {
-  const { name, limiter } = upstream.client
+  const { name, limiter } = upstream
   const { exhaustedLimit, queued, streams, maxConcurrent } = limiter
   const slots = exhaustedLimit === undefined
     ? []

@@ -98,7 +98,7 @@ function upstreamStatusOf (
   upstreams: readonly Upstream[]
 ) {
   const servedVersion = position?.head.version
-  const { client: { name, release, limiter }, window, health } = upstream
+  const { name, release, limiter, window, health } = upstream
   return {
     name,
     state: upstream.state,

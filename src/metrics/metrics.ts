@@ -112,7 +112,7 @@ export class Metrics {
     const positionGauge = (read: (position: NonNullable<Tracker['position']>) => bigint) => (): number =>
       tracker.position === undefined ? NaN : Number(read(tracker.position))
     const each = (read: (upstream: Upstream) => number) => (): LabelledValue[] =>
-      upstreamPool.upstreams.map(upstream => [{ upstream: upstream.client.name }, read(upstream)])
+      upstreamPool.upstreams.map(upstream => [{ upstream: upstream.name }, read(upstream)])
     add('varve_chain_info', () =>
       tracker.space === undefined
         ? []
@@ -128,7 +128,7 @@ export class Metrics {
     add(
       'varve_upstream_state',
       () =>
-        upstreamPool.upstreams.flatMap(({ client: { name }, state }) =>
+        upstreamPool.upstreams.flatMap(({ name, state }) =>
           upstreamStates.map((each): LabelledValue => [{ upstream: name, state: each }, Number(each === state)])
         )
     )
@@ -144,10 +144,10 @@ export class Metrics {
       each(upstream => lagSecondsOf(upstream, upstreamPool.upstreams, tracker.servedStamp) ?? NaN)
     )
     add('varve_upstream_oldest_version', each(({ window }) => Number(window?.oldest ?? NaN)))
-    add('varve_upstream_in_flight', each(({ client }) => client.limiter.inFlight))
-    add('varve_upstream_max_concurrent', each(({ client }) => client.limiter.maxConcurrent))
-    add('varve_upstream_waiting', each(({ client }) => client.limiter.queued))
-    add('varve_upstream_slots_held_by_streams', each(({ client }) => client.limiter.streams))
+    add('varve_upstream_in_flight', each(({ limiter }) => limiter.inFlight))
+    add('varve_upstream_max_concurrent', each(({ limiter }) => limiter.maxConcurrent))
+    add('varve_upstream_waiting', each(({ limiter }) => limiter.queued))
+    add('varve_upstream_slots_held_by_streams', each(({ limiter }) => limiter.streams))
     add('varve_in_flight_bytes', () => inFlight.bytes)
     add('varve_in_flight_max_bytes', () => inFlight.maxBytes)
     add('varve_redis_up', () => redis === undefined ? [] : Number(redis.isUp))

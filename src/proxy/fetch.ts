@@ -1,5 +1,5 @@
 import { contradicts } from '../chain/tracker.js'
-import { QuarantinedError, UnprovenPositionError } from '../upstreams/upstream.js'
+import { QuarantinedError, UnprovenPositionError } from '../upstreams/chain-guard.js'
 import { type InspectResponse, UpstreamFailure } from '../upstreams/upstream-failure.js'
 import { type UpstreamRequest } from '../upstreams/upstream-request.js'
 import { mediaTypes } from '../api/accept.js'

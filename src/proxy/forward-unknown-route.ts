@@ -1,4 +1,4 @@
-import { UnprovenPositionError } from '../upstreams/upstream.js'
+import { UnprovenPositionError } from '../upstreams/chain-guard.js'
 import { type InspectResponse } from '../upstreams/upstream-failure.js'
 import { newAttemptBudget, type UpstreamRequest } from '../upstreams/upstream-request.js'
 import { reportsPruned, type UpstreamResponse } from '../api/upstream-response.js'

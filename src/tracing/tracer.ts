@@ -12,8 +12,6 @@ export interface Span {
   child(name: string, attributes?: SpanAttributes, kind?: SpanKind): Span
   /** Ends the span; a reason marks it as failed. */
   end(attributes?: SpanAttributes, failure?: string): void
-  /** Runs work, and ends the span with what `describe` says of its result. */
-  run<T>(work: () => Promise<T>, describe: (result: T) => SpanAttributes): Promise<T>
 }
 
 /** A span that has ended, as the exporter sends it. */
@@ -79,17 +77,6 @@ export class RecordedSpan implements Span {
       attributes: { ...this.#begun.attributes, ...attributes },
       failure
     })
-  }
-
-  async run<T> (work: () => Promise<T>, describe: (result: T) => SpanAttributes): Promise<T> {
-    try {
-      const result = await work()
-      this.end(describe(result))
-      return result
-    } catch (error) {
-      this.end({}, error instanceof Error ? error.message : String(error))
-      throw error
-    }
   }
 }
 

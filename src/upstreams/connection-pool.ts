@@ -1,12 +1,10 @@
 import { readFileSync } from 'node:fs'
 import { createSecureContext, rootCertificates, type SecureContext } from 'node:tls'
 import { buildConnector, type Dispatcher, EnvHttpProxyAgent, errors, Pool } from 'undici'
-import { type RequestSlot } from './upstream-limiter.js'
 import { DnsMonitor, type DnsMonitorOptions } from './dns.js'
 import { type InFlightBytes } from './in-flight-bytes.js'
-import { isDeadConnection } from './upstream-failure.js'
 import { type UpstreamRequest } from './upstream-request.js'
-import { ResponseReceiver } from './response-receiver.js'
+import { type ExchangeConnections } from './exchange.js'
 
 // Fallback beyond the caller's own timeout.
 const headersGraceMs = 1000
@@ -25,6 +23,8 @@ export interface UpstreamConnectionOptions extends Omit<DnsMonitorOptions, 'host
   readonly proxy?: boolean | null
   /** CAs trusted besides `caFile`; absent: those of Node.js. */
   readonly caCertificates?: readonly string[]
+  /** Bodies beyond this are streamed instead of buffered. */
+  readonly maxBufferedBytes: number
   /** Budget for the bytes of responses; absent in a process that serves no clients. */
   readonly inFlight?: InFlightBytes
   /** Runs when the upstream or network closes a connection, as a restart does; not after our own cancel. */
@@ -32,7 +32,9 @@ export interface UpstreamConnectionOptions extends Omit<DnsMonitorOptions, 'host
 }
 
 /** Connections to one upstream, and the headers configured for it. */
-export class ConnectionPool {
+export class ConnectionPool implements ExchangeConnections {
+  readonly maxBufferedBytes: number
+  readonly inFlight: InFlightBytes | undefined
   readonly #options: UpstreamConnectionOptions
   readonly #origin: string
   readonly #prefix: string
@@ -47,7 +49,9 @@ export class ConnectionPool {
   #closed: Promise<unknown> | undefined
 
   constructor (options: UpstreamConnectionOptions) {
-    const { url, headers, timeoutMs } = options
+    const { url, headers, timeoutMs, maxBufferedBytes, inFlight } = options
+    this.maxBufferedBytes = maxBufferedBytes
+    this.inFlight = inFlight
     const { origin, hostname, pathname } = new URL(url)
     this.#options = options
     this.#origin = origin
@@ -109,39 +113,17 @@ export class ConnectionPool {
     return pool
   }
 
-  /** Sends a request; its slot is released when the exchange ends, fails or is cancelled. */
-  send (
-    request: UpstreamRequest,
-    maxBufferedBytes: number,
-    slot: RequestSlot | undefined,
-    onDone: () => void
-  ): ResponseReceiver {
-    const { method, target, body, client, isIdempotent } = request
-    const dispatchOptions: Dispatcher.DispatchOptions = {
+  /** Sends a request; the handler gets the response. */
+  dispatch (request: UpstreamRequest, handler: Dispatcher.DispatchHandler): void {
+    const { method, target, body, isIdempotent } = request
+    this.#dispatcher.dispatch({
       origin: this.#origin,
       method: method as Dispatcher.HttpMethod,
       path: this.#prefix + target,
       headers: this.#linesOf(request),
       body: body ?? null,
       idempotent: isIdempotent
-    }
-    let retriesLeft = isIdempotent ? 1 : 0
-    const receiver = new ResponseReceiver({
-      maxBufferedBytes: method === 'HEAD' ? undefined : maxBufferedBytes,
-      inFlight: this.#options.inFlight,
-      requestBytes: client?.bytes,
-      slot,
-      // Retries once where a reused connection died: the upstream may have closed it unseen (RFC 9110, section 9.2.2).
-      // New connections get no retry.
-      retry: error => {
-        if (retriesLeft-- <= 0 || !isDeadConnection(error)) return false
-        this.#dispatcher.dispatch(dispatchOptions, receiver)
-        return true
-      },
-      onDone
-    })
-    this.#dispatcher.dispatch(dispatchOptions, receiver)
-    return receiver
+    }, handler)
   }
 
   #linesOf ({ headers, callerHeaders, body }: UpstreamRequest): string[] {

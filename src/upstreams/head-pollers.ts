@@ -1,7 +1,7 @@
 import { type Position, type ResponsePosition } from '../api/position.js'
 import { gasEstimateTarget, indexTarget } from '../api/request-targets.js'
 import { releaseInIndex, type UpstreamResponse } from '../api/upstream-response.js'
-import { QuarantinedError, UnprovenPositionError } from './upstream.js'
+import { QuarantinedError, UnprovenPositionError } from './chain-guard.js'
 import {
   isPollDue,
   mayPollBesideHanging,
@@ -11,7 +11,6 @@ import {
   quarantinedPollEveryMs,
   waiterPollEveryMs
 } from './polling-policy.js'
-import { type UpstreamClient } from './upstream-client.js'
 import { UpstreamFailure, isInconclusive } from './upstream-failure.js'
 import { type UpstreamRequest, probeRequest } from './upstream-request.js'
 import { type Upstream } from './upstream.js'
@@ -120,17 +119,17 @@ export class HeadPoller {
 }
 
 /** Returns true if an upstream reports a head, whatever its health. */
-export async function isReachable (client: Pick<UpstreamClient, 'fetch' | 'timeoutMs'>): Promise<boolean> {
+export async function isReachable (upstream: Pick<Upstream, 'send' | 'timeoutMs'>): Promise<boolean> {
   // One failure proves nothing.
-  return (await readHeadInTime(client) ?? await readHeadInTime(client)) !== undefined
+  return (await readHeadInTime(upstream) ?? await readHeadInTime(upstream)) !== undefined
 }
 
 /** Reads an upstream's head within a second, whatever its health; undefined where that fails. */
 export async function readHeadInTime (
-  client: Pick<UpstreamClient, 'fetch' | 'timeoutMs'>
+  upstream: Pick<Upstream, 'send' | 'timeoutMs'>
 ): Promise<ResponsePosition | undefined> {
-  const timeoutMs = Math.min(client.timeoutMs, reachabilityTimeoutMs)
-  return await readHead(async request => await client.fetch(request, timeoutMs))
+  const timeoutMs = Math.min(upstream.timeoutMs, reachabilityTimeoutMs)
+  return await readHead(async request => await upstream.send(request, timeoutMs))
 }
 
 /** Reads an upstream's head; undefined where its responses carry no position, or fail. */
@@ -201,8 +200,8 @@ export class HeadPollers {
   }
 
   /** Resolves after the first polls of unknown upstreams before this one in configuration order. */
-  async waitForEarlier (client: UpstreamClient): Promise<void> {
-    const earlier = this.#heads.slice(0, this.#heads.findIndex(({ upstream }) => upstream.client === client))
+  async waitForEarlier (earlierThan: Upstream): Promise<void> {
+    const earlier = this.#heads.slice(0, this.#heads.findIndex(({ upstream }) => upstream === earlierThan))
     await Promise.all(earlier.map(async ({ upstream, poll }) => {
       if (upstream.state === 'unknown') await poll.first()
     }))
@@ -210,7 +209,7 @@ export class HeadPollers {
 
   /** Polls one upstream by name. */
   async poll (name: string): Promise<void> {
-    await this.#heads.find(({ upstream }) => upstream.client.name === name)?.poll.poll()
+    await this.#heads.find(({ upstream }) => upstream.name === name)?.poll.poll()
   }
 
   async pollAll (): Promise<void> {
@@ -223,7 +222,7 @@ export class HeadPollers {
    */
   pollForWaiters (): void {
     for (const { upstream, poll } of this.#heads) {
-      if (upstream.state === 'up' && !upstream.client.limiter.isBusy()) poll.poll().catch(() => {})
+      if (upstream.state === 'up' && !upstream.limiter.isBusy()) poll.poll().catch(() => {})
     }
   }
 

@@ -80,7 +80,7 @@ export class Hedger {
     for (let waitMs = Math.max(1, upstream.health.readLatency.p95 ?? this.#afterMs);; waitMs *= 2) {
       if (!await takesLongerThan(attempt, waitMs)) return undefined
       // A busy upstream is slow from load, which a hedge would increase. The request itself does not count.
-      const second = upstream.client.limiter.isBusy(1) ? undefined : findSecond()
+      const second = upstream.limiter.isBusy(1) ? undefined : findSecond()
       if (second !== undefined && this.#bucket.take(this.#reads, this.#rate) === 0) return second
     }
   }

@@ -101,7 +101,7 @@ function loadByWeight ({ health, settings }: Upstream): number {
 }
 
 function byFreeSlot (a: Upstream, b: Upstream): number {
-  return Number(a.client.limiter.isFull) - Number(b.client.limiter.isFull)
+  return Number(a.limiter.isFull) - Number(b.limiter.isFull)
 }
 
 function byHistory (a: Upstream, b: Upstream, { events }: UpstreamRequirements): number {
@@ -137,12 +137,12 @@ export function backgroundCandidates (
   upstreams: readonly Upstream[],
   { version, release, allowsOtherReleases }: BackgroundRequirements
 ): Upstream[] {
-  const candidates = upstreams.filter(({ isUp, isVerified, isCordoned, health, window, client }) =>
+  const candidates = upstreams.filter(({ isUp, isVerified, isCordoned, health, window, limiter }) =>
     isUp && !isCordoned && isVerified && health.isHealthy && window !== undefined && version >= window.oldest &&
     version <= window.head &&
-    client.limiter.hasSpareCapacity
+    limiter.hasSpareCapacity
   )
-  const sameRelease = candidates.filter(({ client }) => client.release === release)
+  const sameRelease = candidates.filter(upstream => upstream.release === release)
   return sameRelease.length === 0 && allowsOtherReleases ? candidates : sameRelease
 }
 

@@ -3,7 +3,7 @@ import { indexTarget } from '../api/request-targets.js'
 import { type UpstreamResponse } from '../api/upstream-response.js'
 import { withTimeout } from '../with-timeout.js'
 import { hangsAfterMs } from './polling-policy.js'
-import { type UpstreamClient } from './upstream-client.js'
+import { type Upstream } from './upstream.js'
 import { type FailureReason, UpstreamFailure } from './upstream-failure.js'
 import { type UpstreamRequest } from './upstream-request.js'
 
@@ -26,7 +26,7 @@ export interface SharedProbesOptions {
 }
 
 interface Waiter {
-  readonly client: UpstreamClient
+  readonly upstream: Upstream
   readonly target: string
   readonly take: (result: ProbeResult['result']) => void
 }
@@ -44,23 +44,23 @@ export class SharedProbes {
   }
 
   /** Sends a probe, or waits for the result of the process that does; rejects with UpstreamFailure. */
-  async fetch (client: UpstreamClient, request: UpstreamRequest, timeoutMs: number): Promise<UpstreamResponse> {
+  async fetch (upstream: Upstream, request: UpstreamRequest, timeoutMs: number): Promise<UpstreamResponse> {
     const { target } = request
-    if (this.#received?.upstream === client.name && this.#received.target === target) {
-      return responseOf(client, this.#received.result)
+    if (this.#received?.upstream === upstream.name && this.#received.target === target) {
+      return responseOf(upstream, this.#received.result)
     }
     let take: Waiter['take'] = () => {}
     const taken = new Promise<ProbeResult['result']>(resolve => {
       take = resolve
     })
-    const waiter = { client, target, take }
+    const waiter = { upstream, target, take }
     // Waits before it asks, so that no result passes in between.
     this.#waiters.add(waiter)
     try {
       // Each process probes for itself while that which gives leases hangs.
-      const isSender = await this.#options.lease(leaseOf(client, target), hangsAfterMs).catch(() => true)
-      if (isSender) return await this.#send(client, request, timeoutMs)
-      return responseOf(client, await withTimeout(timeoutMs, taken) ?? { failure: 'timeout' })
+      const isSender = await this.#options.lease(leaseOf(upstream, target), hangsAfterMs).catch(() => true)
+      if (isSender) return await this.#send(upstream, request, timeoutMs)
+      return responseOf(upstream, await withTimeout(timeoutMs, taken) ?? { failure: 'timeout' })
     } finally {
       this.#waiters.delete(waiter)
     }
@@ -75,18 +75,18 @@ export class SharedProbes {
     this.#received = undefined
   }
 
-  async #send (client: UpstreamClient, request: UpstreamRequest, timeoutMs: number): Promise<UpstreamResponse> {
+  async #send (upstream: Upstream, request: UpstreamRequest, timeoutMs: number): Promise<UpstreamResponse> {
     const { target } = request
-    const lease = leaseOf(client, target)
+    const lease = leaseOf(upstream, target)
     const probe = {}
     this.#newest.set(lease, probe)
     const publish = (result: ProbeResult['result']): void => {
-      const sent = { upstream: client.name, target, result }
+      const sent = { upstream: upstream.name, target, result }
       this.#settle(sent)
       this.#options.publish(sent)
     }
     try {
-      const response = await client.fetch(request, timeoutMs)
+      const response = await upstream.send(request, timeoutMs)
       const { status, headers, body } = response
       publish({ status, headers, body })
       this.#options.release(lease).catch(() => {})
@@ -106,21 +106,21 @@ export class SharedProbes {
 
   /** Gives a result to all that wait for it; returns false if nothing does. */
   #settle ({ upstream, target, result }: ProbeResult): boolean {
-    const waiters = [...this.#waiters].filter(waiter => waiter.client.name === upstream && waiter.target === target)
+    const waiters = [...this.#waiters].filter(waiter => waiter.upstream.name === upstream && waiter.target === target)
     for (const { take } of waiters) take(result)
     return waiters.length > 0
   }
 }
 
-function leaseOf ({ name }: UpstreamClient, target: string): string {
+function leaseOf ({ name }: Upstream, target: string): string {
   return `probe ${name} ${target}`
 }
 
-function responseOf (client: UpstreamClient, result: ProbeResult['result']): UpstreamResponse {
+function responseOf (upstream: Upstream, result: ProbeResult['result']): UpstreamResponse {
   if (!('failure' in result)) {
-    return client.responseOf({ ...result, body: Buffer.from(result.body), rest: undefined }, client.release)
+    return upstream.responseOf({ ...result, body: Buffer.from(result.body), rest: undefined }, upstream.release)
   }
-  const failure = new UpstreamFailure(client.name, result.failure, undefined)
-  client.recordFailure(failure)
+  const failure = new UpstreamFailure(upstream.name, result.failure, undefined)
+  upstream.recordFailure(failure)
   throw failure
 }

@@ -91,7 +91,7 @@ export class UpstreamPool {
         tried.push(one)
         attempts.left--
         const isOneLeft = attempts.left > 0 && others.some(other => other !== one && isPromising(other, requirements))
-        return one.fetch(request, inspect, isOneLeft ? one.client.timeoutMs / 2 : undefined, hedgeSignal)
+        return one.fetch(request, inspect, isOneLeft ? one.timeoutMs / 2 : undefined, hedgeSignal)
       }
       const results = hedger === undefined || others.length === 0
         ? [await startAttempt(upstream)]
@@ -165,7 +165,7 @@ export class UpstreamPool {
 
   /** True when an upstream of this name is up. */
   isUp (name: string): boolean {
-    return this.#upstreams.some(({ isUp, client }) => isUp && client.name === name)
+    return this.#upstreams.some(upstream => upstream.isUp && upstream.name === name)
   }
 
   /** Drops windows and verification of every upstream, which belong to the previous chain. */
@@ -177,7 +177,7 @@ export class UpstreamPool {
   get referenceUpstream (): Upstream | undefined {
     const eligible = this.#eligible
     return eligible.find(({ isUp, isVerified }) => isUp && isVerified) ??
-      eligible.find(({ client }) => client.lastFetchSucceeded) ??
+      eligible.find(({ lastFetchSucceeded }) => lastFetchSucceeded) ??
       eligible[0]
   }
 
@@ -251,7 +251,7 @@ function isPromising (upstream: Upstream, requirements: UpstreamRequirements): b
 }
 
 // A hedge goes only to an upstream below half of its limits and with an empty queue.
-function hasCapacity ({ isUp, client: { limiter } }: Upstream): boolean {
+function hasCapacity ({ isUp, limiter }: Upstream): boolean {
   return isUp && !limiter.isBusy()
 }
 
@@ -259,7 +259,7 @@ function withSource (
   { response, upstream }: Pick<FlawedResponse, 'response' | 'upstream'>,
   attempts: number
 ): SourcedResponse {
-  return Object.assign(response, { source: { upstream: upstream.client.name, attempts } })
+  return Object.assign(response, { source: { upstream: upstream.name, attempts } })
 }
 
 /** True when the upstream may have pruned what was requested. */

@@ -1,9 +1,11 @@
-import { type ResponsePosition } from '../api/position.js'
+import { type ResponseHeaders, PositionReader, type ResponsePosition } from '../api/position.js'
 import { headerOf, reportsUpstreamFault, type UpstreamResponse } from '../api/upstream-response.js'
-import { withTimeout } from '../with-timeout.js'
+import { onTimeout, withTimeout } from '../with-timeout.js'
+import { type ChainGuard, type QuarantineReason, UnprovenPositionError } from './chain-guard.js'
+import { ConnectionPool, type UpstreamConnectionOptions } from './connection-pool.js'
+import { Exchange, type ReceivedResponse } from './exchange.js'
 import { Health, readRetryAfterMs } from './health.js'
 import { pollTimeoutMs } from './polling-policy.js'
-import { type UpstreamClient } from './upstream-client.js'
 import {
   type FailureReason,
   isInconclusive,
@@ -12,59 +14,8 @@ import {
   flawOf,
   type InspectResponse
 } from './upstream-failure.js'
+import { NoSlotError, UpstreamLimiter } from './upstream-limiter.js'
 import { type CancelSignal, type UpstreamRequest } from './upstream-request.js'
-
-/** Message for operators: why an upstream cannot be on our chain (law 7: chains never mix). */
-export type QuarantineReason = string
-
-/** Error for a response of a quarantined upstream, which is never used. */
-export class QuarantinedError extends Error {}
-
-/** Error for a response whose position contradicts or jumps ahead of our chain, without a proof; it is never used. */
-export class UnprovenPositionError extends Error {
-  constructor (upstream: string) {
-    super(`${upstream} sent a position that nothing proves`)
-  }
-}
-
-/**
- * Guards one upstream's responses, so that none of another chain is used (law 7: chains never mix); `chain/` decides.
- */
-export interface ChainGuard {
-  /** True once its chain was verified, until it fails, loses a connection, or the chain is reset. */
-  readonly isVerified: boolean
-  /** True if the next response with a position is verified before it is used. */
-  readonly isVerificationDue: boolean
-  /** Says why it gets no data requests; undefined unless quarantined. */
-  readonly quarantineReason: QuarantineReason | undefined
-  /** Chain id that a quarantined upstream serves. */
-  readonly quarantinedChainId: number | undefined
-  /** True if a response without position headers may be used; it may be of any chain. */
-  readonly acceptsUnstamped: boolean
-  /** Records the end of a request; after a failure the upstream is verified again. */
-  recordFetch(hasSucceeded: boolean): void
-  /** True if the upstream must be verified before a response with this position is used. */
-  needsVerification(stamped: ResponsePosition): boolean
-  /**
-   * Verifies the upstream; concurrent callers share one verification. Resolves with true if it compared this position.
-   * Rejects when the result is unknown now.
-   */
-  verify(stamped: ResponsePosition, sentAtMs: number): Promise<boolean>
-  /** Throws if the position is still not believed after a verification. */
-  rejectIfUnproven(stamped: ResponsePosition): void
-  /** Quarantines it for some seconds, because it contradicts itself. */
-  quarantine(): void
-  /** Throws QuarantinedError if the upstream is quarantined. */
-  rejectIfQuarantined(): void
-  /** Verifies again as a routine check where one is due; a check that fails to run changes nothing. */
-  reverifyIfDue(stamped: ResponsePosition | undefined): Promise<void>
-  /** Forces a new verification before the next response is used. */
-  markUnverified(): void
-  /** Treats a lost connection as a possible restart on another chain; returns true if a poll should verify it now. */
-  recordConnectionLost(): boolean
-  /** Follows a chain reset; a quarantine ends where its chain id became ours. */
-  resetChain(chainId: number | undefined): void
-}
 
 /** Closed list of upstream states, as in /status.json and the label `state` of varve_upstream_state. */
 export const upstreamStates = ['unknown', 'up', 'backing_off', 'down', 'quarantined'] as const
@@ -73,11 +24,7 @@ export const upstreamStates = ['unknown', 'up', 'backing_off', 'down', 'quaranti
 export type UpstreamState = typeof upstreamStates[number]
 
 /** Sends a probe, from this process or another one. */
-export type SendProbe = (
-  client: UpstreamClient,
-  request: UpstreamRequest,
-  timeoutMs: number
-) => Promise<UpstreamResponse>
+export type SendProbe = (upstream: Upstream, request: UpstreamRequest, timeoutMs: number) => Promise<UpstreamResponse>
 
 /** Versions that an upstream has, first and last. */
 export interface VersionWindow {
@@ -85,8 +32,14 @@ export interface VersionWindow {
   readonly head: bigint
 }
 
-/** Settings that decide which reads an upstream gets. */
-export interface RankingSettings {
+/** Settings of one upstream. */
+export interface UpstreamOptions extends UpstreamConnectionOptions {
+  readonly name: string
+  /** Stores history although a gateway in front of the node sends `no-store`. */
+  readonly ignoreCacheControl?: boolean
+  readonly requestsPerSecond?: number | null
+  /** False for a timestamp that no chain can have reached; its position is not believed. */
+  readonly acceptsTimestamp?: (timestampUsec: bigint) => boolean
   /** Ledger time behind the newest upstream from which it counts as lagging. */
   readonly maxLagSeconds: number
   /** Higher numbers get reads only while no lower one can answer. */
@@ -95,6 +48,12 @@ export interface RankingSettings {
   readonly weight: number
   /** Returns true while an operator keeps it out of service. */
   readonly isCordoned: () => boolean
+}
+
+/** Counts finished upstream requests for metrics; `status` is a status code or a failure reason. */
+export interface UpstreamMetrics {
+  fetched(upstream: string, endpoint: string, status: string, seconds: number): void
+  brokeOffStream?(upstream: string): void
 }
 
 // Reasons that concern the whole upstream, not one read.
@@ -111,13 +70,21 @@ export type Attempt =
   | { readonly upstream: Upstream, readonly response: UpstreamResponse, readonly flaw: Flaw | undefined }
   | { readonly upstream: Upstream, readonly response: undefined, readonly flaw: undefined, readonly error: unknown }
 
-/** One configured upstream: connections, health, window of history, and the guard of its chain. */
+/** One full node: its connections and slots, its health, its window of history, and the guard of its chain. */
 export class Upstream {
-  readonly client: UpstreamClient
+  readonly settings: UpstreamOptions
+  readonly limiter: UpstreamLimiter
   readonly health: Health
-  readonly settings: RankingSettings
   readonly guard: ChainGuard
+  /** Release from the last response to `GET /v1`. */
+  release: string | undefined
+  /** True when the last request got a response with position headers or a status below 500. */
+  lastFetchSucceeded = false
+  readonly #metrics: UpstreamMetrics
+  readonly #connections: ConnectionPool
+  readonly #positions = new PositionReader()
   readonly #now: () => number
+  #respondedAtMs = -Infinity
   #isSilent = false
   #hasProbed = false
   #isRetrying = false
@@ -130,12 +97,28 @@ export class Upstream {
   #window: VersionWindow | undefined
   #highestVersion = -1n
 
-  constructor (client: UpstreamClient, guard: ChainGuard, now: () => number, settings: RankingSettings) {
-    this.client = client
+  constructor (settings: UpstreamOptions, metrics: UpstreamMetrics, guardOf: (upstream: Upstream) => ChainGuard) {
+    const { name, maxConcurrent, requestsPerSecond = null, now } = settings
     this.settings = settings
-    this.guard = guard
+    this.#metrics = metrics
     this.#now = now
+    this.#connections = new ConnectionPool(settings)
+    this.limiter = new UpstreamLimiter({
+      maxConcurrent,
+      requestsPerSecond,
+      now,
+      onBrokenOff: () => metrics.brokeOffStream?.(name)
+    })
     this.health = new Health(now)
+    this.guard = guardOf(this)
+  }
+
+  get name (): string {
+    return this.settings.name
+  }
+
+  get timeoutMs (): number {
+    return this.settings.timeoutMs
   }
 
   /** True while an operator keeps it out of service: it is polled, and gets no reads. */
@@ -145,7 +128,7 @@ export class Upstream {
 
   /** The one state, from which everything that names or counts upstreams is derived. */
   get state (): UpstreamState {
-    if (this.#isQuarantined) return 'quarantined'
+    if (this.quarantineReason !== undefined) return 'quarantined'
     return this.#isSilent ? 'down' : this.health.state
   }
 
@@ -177,7 +160,7 @@ export class Upstream {
 
   /** First and last version that it has, as last stamped; undefined before the first stamp and while quarantined. */
   get window (): VersionWindow | undefined {
-    return this.#isQuarantined ? undefined : this.#window
+    return this.quarantineReason === undefined ? this.#window : undefined
   }
 
   /** Last stamped position; undefined before the first and after a chain reset. */
@@ -209,25 +192,28 @@ export class Upstream {
   async fetch (
     request: UpstreamRequest,
     inspect: InspectResponse,
-    timeoutMs = this.client.timeoutMs,
+    timeoutMs = this.timeoutMs,
     signal?: CancelSignal
   ): Promise<Attempt> {
     const { isStreamed, isIdempotent, client } = request
-    const span = client?.span
+    const name = signal?.isHedge === true ? 'hedge' : 'attempt'
+    const span = client?.span?.child(name, { 'varve.upstream': this.name }, 'client')
     const purpose = isStreamed !== true ? 'read' : isIdempotent ? 'other' : 'write'
     if (purpose === 'read' && !this.health.isCircuitOpen) this.#lastRead = request
     // A streamed response would keep the slot that its own verification may need.
     const sent = isStreamed === true && this.guard.isVerificationDue ? { ...request, isStreamed: false } : request
-    const run = (): Promise<Attempt> => this.#record(this.#use(sent, timeoutMs, purpose, signal), inspect)
+    this.health.inFlight++
     try {
-      if (span === undefined) return await run()
-      const name = signal?.isHedge === true ? 'hedge' : 'attempt'
-      return await span.child(name, { 'varve.upstream': this.client.name }, 'client').run(
-        run,
-        ({ response, flaw }) => ({ 'http.response.status_code': response?.status, 'varve.flaw': flaw })
-      )
+      const response = await this.#use(sent, timeoutMs, purpose, signal)
+      const flaw = this.#judge(response, inspect)
+      span?.end({ 'http.response.status_code': response.status, 'varve.flaw': flaw })
+      return { upstream: this, response, flaw }
     } catch (error) {
+      this.#recordError(error)
+      span?.end({}, String((error as Error).message))
       return { upstream: this, response: undefined, flaw: undefined, error }
+    } finally {
+      this.health.inFlight--
     }
   }
 
@@ -236,19 +222,27 @@ export class Upstream {
    * 429 concerns every request.
    */
   async fetchAside (request: UpstreamRequest): Promise<UpstreamResponse | undefined> {
-    const { timeoutMs } = this.client
-    const response = await this.#use(request, timeoutMs, 'other').catch(() => undefined)
+    const response = await this.#use(request, this.timeoutMs, 'other').catch(() => undefined)
     if (response?.status === 429) this.#backOff(response)
     return response
   }
 
   /** Probes its own state; success with an open circuit also retries the last read sent before it opened. */
   async probe (request: UpstreamRequest, send?: SendProbe): Promise<UpstreamResponse> {
-    const timeoutMs = pollTimeoutMs(this.client.timeoutMs, !this.#hasProbed)
+    const timeoutMs = pollTimeoutMs(this.timeoutMs, !this.#hasProbed)
     this.#hasProbed = true
-    const { response } = await this.#record(this.#use(request, timeoutMs, 'probe', undefined, send), undefined)
-    if (this.health.isCircuitOpen) this.#retryLastRead().catch(() => {})
-    return response
+    this.health.inFlight++
+    try {
+      const response = await this.#use(request, timeoutMs, 'probe', undefined, send)
+      this.#judge(response, undefined)
+      if (this.health.isCircuitOpen) this.#retryLastRead().catch(() => {})
+      return response
+    } catch (error) {
+      this.#recordError(error, true)
+      throw error
+    } finally {
+      this.health.inFlight--
+    }
   }
 
   /** Records a poll that was answered without position headers; it counts as down until the next stamp. */
@@ -265,48 +259,121 @@ export class Upstream {
     this.#highestVersion = -1n
   }
 
-  get #isQuarantined (): boolean {
-    return this.guard.quarantineReason !== undefined
+  /**
+   * Sends a request in a slot of its own, and judges nothing; buffers the body up to the limit unless it is to be
+   * streamed. Rejects with UpstreamFailure.
+   */
+  async send (request: UpstreamRequest, timeoutMs = this.timeoutMs, signal?: CancelSignal): Promise<UpstreamResponse> {
+    const { client, isProbe = false } = request
+    const startedMs = this.#now()
+    let leftMs = timeoutMs
+    let clearTimer: (() => void) | undefined
+    try {
+      if (isAborted(signal)) throw signal?.reason
+      let slot = this.limiter.tryAcquire(isProbe, client?.id)
+      if (slot === undefined) {
+        slot = await this.limiter.acquire({ clientId: client?.id, isProbe, timeoutMs, signal })
+        leftMs -= this.#now() - startedMs
+      }
+      // Reads the release before sending: an upgrade in between makes an entry look older, never newer.
+      const { release } = this
+      const exchange = new Exchange(this.#connections, request, slot, signal)
+      clearTimer = onTimeout(leftMs, () => {
+        exchange.cancel(new DOMException('timed out', 'TimeoutError'))
+        // Treats silence as a lost connection: the node may have restarted on another chain.
+        this.settings.onConnectionLost?.()
+      })
+      const response = this.responseOf(await exchange.received, release)
+      this.#count(request, String(response.status), startedMs)
+      return response
+    } catch (error) {
+      const failure = this.#failureOf(error, leftMs, timeoutMs)
+      // Ignores a time-out that began before another response came, a cancelled request, and a request never sent: none
+      // proves a fault.
+      const isOld = failure.reason === 'timeout' && startedMs < this.#respondedAtMs
+      if (!isAborted(signal) && !isOld) this.recordFailure(failure)
+      this.#count(request, failure.reason, startedMs)
+      throw failure
+    } finally {
+      clearTimer?.()
+    }
   }
 
-  /** Judges a response, and records its result in the health; a probe is not inspected. */
-  async #record (
-    pending: Promise<UpstreamResponse>,
-    inspect: InspectResponse | undefined
-  ): Promise<Extract<Attempt, { response: UpstreamResponse }>> {
-    const { health } = this
-    health.inFlight++
-    try {
-      const response = await pending
-      const flaw = flawOf(response, inspect)
-      switch (flaw) {
-        case 'backing_off':
-          this.#backOff(response)
-          break
-        case 'unhealthy':
-          health.recordFailure(`status ${response.status}`, inspect === undefined)
-          break
-        case 'impossible':
-          health.recordFailure('impossible response')
-          response.rest?.destroy()
-          break
-        case 'lagging':
-        case 'pruned':
-        case 'partial':
-        case 'partial_lagging':
-        case undefined:
-          if (inspect === undefined) health.recordProbeSuccess()
-          else health.recordSuccess()
-      }
-      return { upstream: this, response, flaw }
-    } catch (error) {
-      if (error instanceof UpstreamFailure && !isInconclusive(error)) {
-        health.recordFailure(error.description, inspect === undefined || unreachableReasons.has(error.reason))
-      }
-      throw error
-    } finally {
-      health.inFlight--
+  #count ({ endpoint }: UpstreamRequest, status: string, startedMs: number): void {
+    this.#metrics.fetched(this.name, endpoint, status, (this.#now() - startedMs) / 1000)
+  }
+
+  /** Reads the position of what this process or another one received; rejects a body of an unknown coding. */
+  responseOf (
+    { status, headers, body, rest, isOverBudget }: ReceivedResponse,
+    release: string | undefined
+  ): UpstreamResponse {
+    // Rejects transfer codings other than chunked: their bytes are not the body (RFC 9112, section 7).
+    if (isTransferCoded(headers)) {
+      rest?.destroy()
+      throw new UpstreamFailure(this.name, 'invalid_response', undefined)
     }
+    const stamped = this.#positionIn(headers)
+    this.lastFetchSucceeded = stamped !== undefined || status < 500
+    this.#respondedAtMs = this.#now()
+    return {
+      status,
+      headers,
+      body,
+      rest,
+      isOverBudget,
+      isFramed: isFramed(headers),
+      stamped,
+      release,
+      ignoresCacheControl: this.settings.ignoreCacheControl
+    }
+  }
+
+  /** Records that this process or another one got no response. */
+  recordFailure (failure: UpstreamFailure): void {
+    if (!isInconclusive(failure)) this.lastFetchSucceeded = false
+  }
+
+  /** Resolves when requests in flight have ended and the connections are closed. */
+  async drain (): Promise<void> {
+    await this.limiter.waitUntilIdle()
+    await this.#connections.drain()
+  }
+
+  /** Closes every connection; pending requests fail. */
+  async close (): Promise<void> {
+    this.limiter.close()
+    await this.#connections.close()
+  }
+  /** Judges a response, and records its result in the health; a probe is not inspected. */
+  #judge (response: UpstreamResponse, inspect: InspectResponse | undefined): Flaw | undefined {
+    const { health } = this
+    const flaw = flawOf(response, inspect)
+    switch (flaw) {
+      case 'backing_off':
+        this.#backOff(response)
+        break
+      case 'unhealthy':
+        health.recordFailure(`status ${response.status}`, inspect === undefined)
+        break
+      case 'impossible':
+        health.recordFailure('impossible response')
+        response.rest?.destroy()
+        break
+      case 'lagging':
+      case 'pruned':
+      case 'partial':
+      case 'partial_lagging':
+      case undefined:
+        if (inspect === undefined) health.recordProbeSuccess()
+        else health.recordSuccess()
+    }
+    return flaw
+  }
+
+  #recordError (error: unknown, isProbe = false): void {
+    if (!(error instanceof UpstreamFailure) || isInconclusive(error)) return
+    this.health.recordFailure(error.description, isProbe || unreachableReasons.has(error.reason))
   }
 
   #backOff (response: UpstreamResponse): void {
@@ -318,7 +385,7 @@ export class Upstream {
     if (this.#lastRead === undefined || this.#isRetrying) return
     this.#isRetrying = true
     const request = { ...this.#lastRead, isProbe: true, client: undefined }
-    const timeoutMs = pollTimeoutMs(this.client.timeoutMs)
+    const timeoutMs = pollTimeoutMs(this.timeoutMs)
     try {
       // A failure adds nothing to what opened the circuit.
       const response = await this.#use(request, timeoutMs, 'read')
@@ -346,7 +413,7 @@ export class Upstream {
     const isRead = purpose === 'read'
     let response: UpstreamResponse
     try {
-      response = await (send?.(this.client, request, timeoutMs) ?? this.client.fetch(request, timeoutMs, signal))
+      response = await (send?.(this, request, timeoutMs) ?? this.send(request, timeoutMs, signal))
       if (!reportsUpstreamFault(response)) this.health.recordLatency(now() - startedMs, isRead)
     } catch (error) {
       // Counts time-outs and cancelled reads as a minimum latency, else a hanging upstream would rank as fast.
@@ -357,7 +424,7 @@ export class Upstream {
       }
       throw error
     } finally {
-      this.guard.recordFetch(this.client.lastFetchSucceeded)
+      this.guard.recordFetch(this.lastFetchSucceeded)
     }
     try {
       if (response.stamped !== undefined) {
@@ -365,10 +432,13 @@ export class Upstream {
         if (this.guard.needsVerification(response.stamped)) {
           const { rest } = response
           // Verification may need the slot that a large response keeps, so that is asked for again.
-          const isRepeated = rest !== undefined && purpose !== 'write' && !this.client.limiter.hasFreeSlot
+          const isRepeated = rest !== undefined && purpose !== 'write' && !this.limiter.hasFreeSlot
           if (isRepeated) rest.destroy()
           request.client?.bytes?.holdWaiting(response.body)
-          isCompared = await this.#awaitVerification(response.stamped, startedMs, leftMs())
+          // Limits the wait to the rest of the request's own timeout.
+          const verified = await withTimeout(Math.max(0, leftMs()), this.guard.verify(response.stamped, startedMs))
+          if (verified === undefined) throw new UpstreamFailure(this.name, 'timeout', undefined)
+          isCompared = verified
           this.guard.rejectIfUnproven(response.stamped)
           if (isRepeated) return await this.#use(request, leftMs(), purpose, signal, send)
         }
@@ -387,18 +457,11 @@ export class Upstream {
     const mayBeUnstamped = purpose === 'probe' || this.guard.acceptsUnstamped || reportsUpstreamFault(response)
     if (response.stamped !== undefined || mayBeUnstamped) return response
     response.rest?.destroy()
-    throw new UpstreamFailure(this.client.name, 'invalid_response', undefined)
-  }
-
-  // Limits the wait for verification to the rest of the request's own timeout.
-  async #awaitVerification (stamped: ResponsePosition, sentAtMs: number, leftMs: number): Promise<boolean> {
-    const isCompared = await withTimeout(Math.max(0, leftMs), this.guard.verify(stamped, sentAtMs))
-    if (isCompared === undefined) throw new UpstreamFailure(this.client.name, 'timeout', undefined)
-    return isCompared
+    throw new UpstreamFailure(this.name, 'invalid_response', undefined)
   }
 
   #learn (stamped: ResponsePosition): void {
-    if (this.#isQuarantined) return
+    if (this.quarantineReason !== undefined) return
     const { head, oldest } = stamped.position
     this.#isSilent = false
     this.#stamped = stamped
@@ -406,4 +469,31 @@ export class Upstream {
     this.#window = { oldest: oldest.version, head: head.version }
     if (head.version > this.#highestVersion) this.#highestVersion = head.version
   }
+
+  #positionIn (headers: ResponseHeaders): ResponsePosition | undefined {
+    const stamped = this.#positions.read(headers)
+    if (stamped === undefined) return undefined
+    return this.settings.acceptsTimestamp?.(stamped.position.head.timestampUsec) === false ? undefined : stamped
+  }
+
+  // Counts a time-out as no_slot when queueing took over half of the time: the upstream had too little left to respond.
+  #failureOf (error: unknown, leftMs: number, timeoutMs: number): UpstreamFailure {
+    const failure = UpstreamFailure.of(this.name, error)
+    return failure.reason === 'timeout' && leftMs < timeoutMs / 2
+      ? UpstreamFailure.of(this.name, new NoSlotError('upstream slot came too late'))
+      : failure
+  }
+}
+
+function isAborted (signal: CancelSignal | undefined): boolean {
+  return signal?.aborted === true
+}
+
+// Chunked is decoded by the HTTP client; we send no TE header, so no other coding is acceptable.
+function isTransferCoded ({ 'transfer-encoding': coding }: ResponseHeaders): boolean {
+  return coding !== undefined && String(coding).trim().toLowerCase() !== 'chunked'
+}
+
+function isFramed (headers: ResponseHeaders): boolean {
+  return headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined
 }

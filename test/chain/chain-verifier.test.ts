@@ -2,10 +2,10 @@ import t from 'tap'
 import { type Anchor } from '../../src/chain/anchors.js'
 import { readPosition } from '../../src/api/position.js'
 import { chainReaderOf } from '../../src/chain/chain-verifier.js'
-import { UpstreamClient } from '../../src/upstreams/upstream-client.js'
 import { type UpstreamRequest } from '../../src/upstreams/upstream-request.js'
 import { startSandbox } from '#sandbox'
 import { stamps } from '../support/stub-upstream.js'
+import { upstreamAt } from '../support/upstream.js'
 
 const hash = `0x${'aB'.repeat(32)}`
 const block = {
@@ -23,7 +23,7 @@ async function readOf (
   headers: Record<string, string> = stamps()
 ): Promise<Anchor | undefined> {
   return await chainReaderOf({
-    fetch: async () => ({
+    send: async () => ({
       status,
       headers,
       body: Buffer.from(body),
@@ -37,25 +37,16 @@ async function readOf (
 
 t.test('a final block is fetched by height without transactions, and gives an anchor', async t => {
   const sandbox = await startSandbox({ blockMs: 0 })
-  const upstream = new UpstreamClient({
-    name: 'n',
-    url: sandbox.url,
-    headers: {},
-    timeoutMs: 5000,
-    maxConcurrent: 4,
-    caFile: null,
-    maxBufferedBytes: 1e6,
-    now: () => 0
-  }, { fetched: () => {} })
+  const upstream = upstreamAt(t, sandbox.url, { timeoutMs: 5000, maxBufferedBytes: 1e6, now: () => 0 })
   t.teardown(async () => {
-    await Promise.all([upstream.close(), sandbox.close()])
+    await sandbox.close()
   })
   const requests: UpstreamRequest[] = []
   const read = async (height: number): Promise<Anchor | undefined> =>
     await chainReaderOf({
-      fetch: async request => {
+      send: async request => {
         requests.push(request)
-        return await upstream.fetch(request)
+        return await upstream.send(request)
       }
     }).readBlock(BigInt(height))
   t.same(await read(998), { height: 998n, hash: sandbox.ledger.block(998).hash })
@@ -103,24 +94,15 @@ t.test('an error status or a response without a position is an error, not a miss
 
 t.test('a block too large to buffer is dropped and gives no anchor', async t => {
   const sandbox = await startSandbox({ blockMs: 0 })
-  const upstream = new UpstreamClient({
-    name: 'n',
-    url: sandbox.url,
-    headers: {},
-    timeoutMs: 5000,
-    maxConcurrent: 4,
-    caFile: null,
-    maxBufferedBytes: 20,
-    now: () => 0
-  }, { fetched: () => {} })
+  const upstream = upstreamAt(t, sandbox.url, { timeoutMs: 5000, maxBufferedBytes: 20, now: () => 0 })
   t.teardown(async () => {
-    await Promise.all([upstream.close(), sandbox.close()])
+    await sandbox.close()
   })
   let isCancelled = false
   t.equal(
     await chainReaderOf({
-      fetch: async request => {
-        const response = await upstream.fetch(request)
+      send: async request => {
+        const response = await upstream.send(request)
         const { rest } = response
         if (rest === undefined) throw new Error('it was gathered')
         return {

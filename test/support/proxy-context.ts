@@ -9,10 +9,7 @@ import { LowestRecentRequest } from '../../src/proxy/history-forecast.js'
 import { ChainEvents } from '../../src/chain/chain-events.js'
 import { Tracker } from '../../src/chain/tracker.js'
 import { UpstreamPool } from '../../src/upstreams/upstream-pool.js'
-import { Quarantine } from '../../src/chain/quarantine.js'
 import { HeadPoller, WaiterPolls } from '../../src/upstreams/head-pollers.js'
-import { Upstream } from '../../src/upstreams/upstream.js'
-import { UpstreamClient } from '../../src/upstreams/upstream-client.js'
 import { UpstreamSoftwareReleases } from '../../src/upstreams/upstream-software-releases.js'
 import { InFlightBytes } from '../../src/upstreams/in-flight-bytes.js'
 import { AuditSampler } from '../../src/proxy/audit-sampler.js'
@@ -34,6 +31,7 @@ import { Cors } from '../../src/http/cors.js'
 import { RequestIds } from '../../src/http/http-exchange.js'
 import { type ListenerContext } from '../../src/http/send-response.js'
 import { type Sandbox, type SandboxOptions, startSandbox } from '#sandbox'
+import { upstreamAt } from './upstream.js'
 
 /** Configuration as a user writes it. */
 type ConfigInput = Parameters<typeof configSchema.parse>[0] & object
@@ -51,25 +49,12 @@ export function contextAt (t: Test, url: string, clock = { ms: 0 }): { context: 
     versionWaits.finishReached()
   })
   const memory = new MemoryTier(1e6, { wrote: nothing, evicted: nothing }, () => clock.ms)
-  const client = new UpstreamClient({
-    name: 'n',
-    url,
-    headers: {},
+  const upstream = upstreamAt(t, url, {
     timeoutMs: 5000,
     maxConcurrent: 64,
-    caFile: null,
     maxBufferedBytes: 1e6,
-    now: () => performance.now()
-  }, { fetched: nothing })
-  const verification = {
-    verifyChain: async () => undefined,
-    isOffChain: () => false,
-    isSameChain: async () => true,
-    hasPeers: () => false
-  }
-  const quarantine = new Quarantine(client, verification, () => clock.ms)
-  const ranking = { maxLagSeconds: Infinity, priority: 0, weight: 1, isCordoned: () => false }
-  const upstream = new Upstream(client, quarantine, () => clock.ms, ranking)
+    now: () => clock.ms
+  })
   const releases = new UpstreamSoftwareReleases(() => clock.ms, () => upstream.isUp)
   const upstreamPool = new UpstreamPool({
     onOldest: nothing,
@@ -77,7 +62,7 @@ export function contextAt (t: Test, url: string, clock = { ms: 0 }): { context: 
   })
   upstreamPool.replaceUpstreams([upstream], undefined)
   const onRelease = (release: string): void => {
-    client.release = release
+    upstream.release = release
     releases.record(release)
   }
   const poll = new HeadPoller({
@@ -88,9 +73,6 @@ export function contextAt (t: Test, url: string, clock = { ms: 0 }): { context: 
     now: () => 0,
     onPolled: nothing,
     onRelease
-  })
-  t.teardown(async () => {
-    await client.close()
   })
   return {
     context: {

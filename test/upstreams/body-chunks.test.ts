@@ -2,7 +2,7 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import fc from 'fast-check'
 import t from 'tap'
-import { BodyChunks } from '../../src/upstreams/response-receiver.js'
+import { BodyChunks } from '../../src/upstreams/exchange.js'
 import { check, seedTitle } from '../support/properties.js'
 
 const mega = 1024 * 1024

@@ -3,11 +3,14 @@ import { join } from 'node:path'
 import { rootCertificates } from 'node:tls'
 import t, { type Test } from 'tap'
 import { ConnectionPool } from '../../src/upstreams/connection-pool.js'
+import { Exchange } from '../../src/upstreams/exchange.js'
 import { probeRequest } from '../../src/upstreams/upstream-request.js'
 import { certificate, certificateKey } from '../support/certificate.js'
 import { listening } from '../support/stub-upstream.js'
 
-type Own = Partial<ConstructorParameters<typeof ConnectionPool>[0]> & { readonly caFile: string }
+type Own = Partial<Omit<ConstructorParameters<typeof ConnectionPool>[0], 'maxBufferedBytes'>> & {
+  readonly caFile: string
+}
 
 /** Starts an https upstream; returns what fetches its status with settings of the pool. */
 async function upstreamWith (t: Test, options: ServerOptions = {}): Promise<(own: Own) => Promise<number>> {
@@ -17,6 +20,7 @@ async function upstreamWith (t: Test, options: ServerOptions = {}): Promise<(own
   const { port } = new URL(await listening(t, server))
   return async own => {
     const connections = new ConnectionPool({
+      maxBufferedBytes: 1000,
       url: `https://127.0.0.1:${port}`,
       headers: {},
       timeoutMs: 5000,
@@ -25,7 +29,7 @@ async function upstreamWith (t: Test, options: ServerOptions = {}): Promise<(own
       ...own
     })
     t.teardown(async () => await connections.close())
-    return (await connections.send(probeRequest('/v1'), 1000, undefined, () => {}).received).status
+    return (await new Exchange(connections, probeRequest('/v1')).received).status
   }
 }
 

@@ -6,7 +6,7 @@ import t, { type Test } from 'tap'
 import { type Resolve } from '../../src/upstreams/dns.js'
 import { UpstreamFailure } from '../../src/upstreams/upstream-failure.js'
 import { respondOk } from '../support/stub-upstream.js'
-import { testRequest, upstreamClientAt } from '../support/upstream-client.js'
+import { testRequest, upstreamAt } from '../support/upstream.js'
 import { until } from '../support/until.js'
 
 const resolveEveryMs = 20
@@ -53,7 +53,7 @@ async function listens (
 /** Creates an upstream whose name is resolved by the test. */
 function named (t: Test, port: number, resolve: Resolve, maxConcurrent = 4) {
   let lost = 0
-  const upstream = upstreamClientAt(t, `http://node.example:${port}`, {
+  const upstream = upstreamAt(t, `http://node.example:${port}`, {
     maxConcurrent,
     resolve,
     resolveEveryMs,
@@ -62,7 +62,7 @@ function named (t: Test, port: number, resolve: Resolve, maxConcurrent = 4) {
     }
   })
   const fetchBody = async (): Promise<string> =>
-    await upstream.fetch(testRequest).then(
+    await upstream.send(testRequest).then(
       ({ body }) => body.toString(),
       (error: unknown) => error instanceof UpstreamFailure ? error.description : String(error)
     )

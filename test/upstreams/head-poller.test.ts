@@ -5,7 +5,7 @@ import { HeadPoller, type HeadPollOptions } from '../../src/upstreams/head-polle
 import { isPollDue, type PolledUpstream } from '../../src/upstreams/polling-policy.js'
 import { type UpstreamResponse } from '../../src/api/upstream-response.js'
 import { respondToIndex, respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
-import { upstreamClientAt } from '../support/upstream-client.js'
+import { upstreamAt } from '../support/upstream.js'
 import { type RequestListener } from 'node:http'
 
 /** Polls that said something: a silent one was answered without a position. */
@@ -36,12 +36,12 @@ async function polled (t: Test, index: RequestListener, requests?: string[]) {
     requests.push(request.url ?? '')
     respondOk(response, '[]')
   }, index)
-  const upstream = upstreamClientAt(t, stub.url, { timeoutMs: 1000 })
+  const upstream = upstreamAt(t, stub.url, { timeoutMs: 1000 })
   const tracker = new Tracker(undefined, () => now.ms)
   const states: Said[] = []
   const poll = new HeadPoller({
     upstream: upstreamWith(() => tracker.ageMs, states),
-    fetch: async upstreamRequest => await upstream.fetch(upstreamRequest),
+    fetch: async upstreamRequest => await upstream.send(upstreamRequest),
     heads: tracker,
     pollMs: 10,
     now: () => now.ms,

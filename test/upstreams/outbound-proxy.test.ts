@@ -5,11 +5,11 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { loadConfig } from '../../src/config/load.js'
 import { type UpstreamFailure } from '../../src/upstreams/upstream-failure.js'
-import { UpstreamClient } from '../../src/upstreams/upstream-client.js'
 import { certificate, certificateKey } from '../support/certificate.js'
 import { sendRequest } from '../support/client.js'
 import { startSandboxNode } from '../support/replicas.js'
 import { listening, respondOk } from '../support/stub-upstream.js'
+import { upstreamAt } from '../support/upstream.js'
 import { varveAt } from '../support/varve.js'
 
 const modules = '/v1/accounts/0x1/modules?ledger_version=2000&limit=1'
@@ -78,20 +78,9 @@ t.test('an https upstream is reached through a tunnel, and its certificate is ch
   setVariables(t, { HTTPS_PROXY: `http://${proxy.url}` })
   const caFile = join(t.testdir({ 'ca.pem': certificate }), 'ca.pem')
   const fetchWith = async (file: string | null): Promise<number> => {
-    const client = new UpstreamClient({
-      name: 'a',
-      url: `https://127.0.0.1:${port}`,
-      headers: {},
-      timeoutMs: 5000,
-      maxConcurrent: 4,
-      maxBufferedBytes: 1000,
-      caFile: file,
-      proxy: true,
-      now: () => performance.now()
-    }, { fetched: () => {} })
-    t.teardown(async () => await client.close())
+    const node = upstreamAt(t, `https://127.0.0.1:${port}`, { timeoutMs: 5000, caFile: file, proxy: true })
     const request = { endpoint: 'info', method: 'GET', target: '/v1/info', headers: {}, body: undefined }
-    return (await client.fetch({ ...request, isIdempotent: true })).status
+    return (await node.send({ ...request, isIdempotent: true })).status
   }
   t.equal(await fetchWith(caFile), 200)
   t.same(proxy.asked, [`CONNECT 127.0.0.1:${port} -`])

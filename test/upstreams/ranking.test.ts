@@ -15,7 +15,8 @@ import { varveAt } from '../support/varve.js'
 function candidate (name: string, window: string, load = 0, weight = 1): Upstream {
   const [oldest = '', head = ''] = window.split('-')
   return {
-    client: { name, limiter: { isFull: false } },
+    name,
+    limiter: { isFull: false },
     window: { oldest: BigInt(oldest), head: BigInt(head) },
     health: { isHealthy: true, load },
     isVerified: true,
@@ -31,7 +32,7 @@ t.test('load counts by weight, so reads in flight divide in its proportion', asy
       candidate('light', '0-9', 10 * (inFlight.light + 1)),
       candidate('heavy', '0-9', 10 * (inFlight.heavy + 1), 3)
     ], { version: undefined, minVersion: undefined, events: undefined })
-    inFlight[first?.client.name as 'light' | 'heavy']++
+    inFlight[first?.name as 'light' | 'heavy']++
   }
   t.same(inFlight, { light: 100, heavy: 300 })
 })

@@ -3,7 +3,7 @@ import t, { type Test } from 'tap'
 import { probeRequest } from '../../src/upstreams/upstream-request.js'
 import { SharedProbes } from '../../src/upstreams/shared-probes.js'
 import { respondToIndex, startStubUpstream } from '../support/stub-upstream.js'
-import { upstreamClientAt } from '../support/upstream-client.js'
+import { upstreamAt } from '../support/upstream.js'
 import { until } from '../support/until.js'
 
 interface Host {
@@ -26,7 +26,7 @@ async function startHost (t: Test, index: RequestListener): Promise<Host> {
     }
   )
   const leases = new Map<string, number>()
-  const clients = [0, 1].map(() => upstreamClientAt(t, upstream.url, { maxConcurrent: 20 }))
+  const clients = [0, 1].map(() => upstreamAt(t, upstream.url, { maxConcurrent: 20 }))
   const processes: SharedProbes[] = [0, 1].map(own =>
     new SharedProbes({
       lease: async name => {

@@ -2,16 +2,16 @@ import { once } from 'node:events'
 import { type AddressInfo, createServer, type Server } from 'node:net'
 import t, { type Test } from 'tap'
 import { UpstreamFailure } from '../../src/upstreams/upstream-failure.js'
-import { type UpstreamClientOptions } from '../../src/upstreams/upstream-client.js'
+import { type UpstreamOptions } from '../../src/upstreams/upstream.js'
 import { type UpstreamRequest } from '../../src/upstreams/upstream-request.js'
 import { type UpstreamResponse } from '../../src/api/upstream-response.js'
 import { startDelayedServer, blockLoop } from '../support/blocked-loop.js'
-import { testRequest, upstreamClientAt } from '../support/upstream-client.js'
+import { testRequest, upstreamAt } from '../support/upstream.js'
 import { respondOk, stamps, startEmptyUpstream, startStubUpstream } from '../support/stub-upstream.js'
 
-function clientAt (t: Test, url: string, change: Partial<UpstreamClientOptions> = {}) {
+function clientAt (t: Test, url: string, change: Partial<UpstreamOptions> = {}) {
   const fetches: string[] = []
-  return { client: upstreamClientAt(t, url, change, line => fetches.push(line)), fetches }
+  return { client: upstreamAt(t, url, change, line => fetches.push(line)), fetches }
 }
 
 async function reasonOf (fetching: Promise<unknown>): Promise<string> {
@@ -38,7 +38,7 @@ t.test('a request carries the operator\'s headers, one media type, no coding and
   const { client } = clientAt(t, `${stub.url}/key/`, {
     headers: { Authorization: 'Bearer secret', Accept: 'text/html' }
   })
-  const { body } = await client.fetch(testRequest)
+  const { body } = await client.send(testRequest)
   t.same(stub.requests, ['GET /key/v1/accounts/0x1/modules'])
   const [lines = []] = stub.rawHeaders
   const sent = Object.fromEntries(
@@ -50,13 +50,13 @@ t.test('a request carries the operator\'s headers, one media type, no coding and
 })
 
 t.test('an unreachable upstream is a failure with its reason', async t => {
-  t.equal(await reasonOf(clientAt(t, 'http://127.0.0.1:1').client.fetch(testRequest)), 'refused')
-  t.equal(await reasonOf(clientAt(t, 'http://nowhere.invalid').client.fetch(testRequest)), 'unresolved')
+  t.equal(await reasonOf(clientAt(t, 'http://127.0.0.1:1').client.send(testRequest)), 'refused')
+  t.equal(await reasonOf(clientAt(t, 'http://nowhere.invalid').client.send(testRequest)), 'unresolved')
 })
 
 t.test('a failure says what stands behind the port instead of a full node', async t => {
   const described = async (url: string): Promise<unknown> => {
-    const failure: unknown = await clientAt(t, url).client.fetch(testRequest).catch((error: unknown) => error)
+    const failure: unknown = await clientAt(t, url).client.send(testRequest).catch((error: unknown) => error)
     return failure instanceof UpstreamFailure ? failure.description : failure
   }
   const listening = async (server: Server): Promise<string> => {
@@ -87,7 +87,7 @@ t.test('a 503 without a position counts as a failure; an error of the full node 
   for (const [why, status, headers, hasSucceeded] of cases) {
     const stub = await startStubUpstream(t, (_request, response) => response.writeHead(status, headers).end())
     const { client } = clientAt(t, stub.url)
-    await client.fetch(testRequest)
+    await client.send(testRequest)
     t.equal(client.lastFetchSucceeded, hasSucceeded, why)
   }
 })
@@ -98,7 +98,7 @@ t.test('a response carries the release that was running before its request', asy
     respondOk(response, '[]')
   })
   const { client } = clientAt(t, stub.url)
-  t.equal((await client.fetch(testRequest)).release, undefined)
+  t.equal((await client.send(testRequest)).release, undefined)
   t.equal(client.release, 'new')
 })
 
@@ -113,7 +113,7 @@ async function read ({ body, rest }: UpstreamResponse): Promise<string> {
 t.test('an upstream that goes silent within a forwarded body times out', async t => {
   const stub = await startStubUpstream(t, (_request, response) => response.writeHead(200, stamps()).write('a'))
   const { client } = clientAt(t, stub.url, { timeoutMs: 200 })
-  await t.rejects(read(await client.fetch(streamed)), { code: 'UND_ERR_BODY_TIMEOUT' })
+  await t.rejects(read(await client.send(streamed)), { code: 'UND_ERR_BODY_TIMEOUT' })
 })
 
 t.test('a timeout does not count against an upstream that has responded in the meantime', async t => {
@@ -121,11 +121,11 @@ t.test('a timeout does not count against an upstream that has responded in the m
     if (request.url?.endsWith('/lost') !== true) respondOk(response, '[]')
   })
   const { client } = clientAt(t, stub.url, { timeoutMs: 1000 })
-  const lost = reasonOf(client.fetch({ ...testRequest, target: '/v1/lost' }))
-  await client.fetch(testRequest)
+  const lost = reasonOf(client.send({ ...testRequest, target: '/v1/lost' }))
+  await client.send(testRequest)
   t.equal(await lost, 'timeout')
   t.ok(client.lastFetchSucceeded)
-  t.equal(await reasonOf(client.fetch({ ...testRequest, target: '/v1/lost' })), 'timeout')
+  t.equal(await reasonOf(client.send({ ...testRequest, target: '/v1/lost' })), 'timeout')
   t.notOk(client.lastFetchSucceeded, 'a timeout of a request sent later does')
 })
 
@@ -136,8 +136,8 @@ t.test('a response that arrived while varve\'s event loop was blocked is no upst
     timeoutMs: 1000,
     onConnectionLost: () => lost.push('lost')
   })
-  await client.fetch(testRequest)
-  const fetching = reasonOf(client.fetch(testRequest))
+  await client.send(testRequest)
+  const fetching = reasonOf(client.send(testRequest))
   // Lets the request leave first; its response comes much later.
   await new Promise(resolve => setTimeout(resolve, 50))
   // Continues in the check phase, after which timers run before sockets.

@@ -3,12 +3,13 @@ import { buffer } from 'node:stream/consumers'
 import fc from 'fast-check'
 import t from 'tap'
 import { InFlightBytes, RequestBytes } from '../../src/upstreams/in-flight-bytes.js'
-import { ResponseReceiver, type ResponseReceiverOptions } from '../../src/upstreams/response-receiver.js'
+import { Exchange } from '../../src/upstreams/exchange.js'
 import { checkAsync, seedTitle } from '../support/properties.js'
+import { testRequest } from '../support/upstream.js'
 
-/** Sends chunks to a receiver no faster than it reads, then ends. */
+/** Sends chunks to an exchange no faster than it reads, then ends. */
 function connectionTo (
-  reception: ResponseReceiver,
+  exchange: Exchange,
   chunks: readonly Buffer[],
   headers: Record<string, string> = {}
 ): void {
@@ -27,17 +28,20 @@ function connectionTo (
     abort: () => {}
   }
   const send = (): void => {
-    while (left.length > 0 && !controller.paused) reception.onResponseData(controller, left.shift() as Buffer)
-    if (!controller.paused) reception.onResponseEnd()
+    while (left.length > 0 && !controller.paused) exchange.onResponseData(controller, left.shift() as Buffer)
+    if (!controller.paused) exchange.onResponseEnd()
   }
-  reception.onRequestStart(controller)
-  reception.onResponseStart(controller, 103, { link: 'early' })
-  reception.onResponseStart(controller, 200, headers)
+  exchange.onRequestStart(controller)
+  exchange.onResponseStart(controller, 103, { link: 'early' })
+  exchange.onResponseStart(controller, 200, headers)
   setImmediate(send)
 }
 
-function receptionOf (maxBufferedBytes: number, change: Partial<ResponseReceiverOptions> = {}): ResponseReceiver {
-  return new ResponseReceiver({ maxBufferedBytes, retry: () => false, onDone: () => {}, ...change })
+function exchangeOf (maxBufferedBytes: number, inFlight?: InFlightBytes, bytes?: RequestBytes): Exchange {
+  return new Exchange(
+    { maxBufferedBytes, inFlight, dispatch: () => {} },
+    { ...testRequest, client: { id: undefined, bytes } }
+  )
 }
 
 const ten = Buffer.from('0123456789')
@@ -52,13 +56,13 @@ t.test(`the body equals the upstream's bytes for any chunks and any limit (${see
       fc.boolean(),
       async (chunks, limit, hasLength) => {
         const bytes = Buffer.concat(chunks)
-        const reception = receptionOf(limit)
+        const exchange = exchangeOf(limit)
         connectionTo(
-          reception,
+          exchange,
           chunks.map(chunk => Buffer.from(chunk)),
           hasLength ? { 'content-length': String(bytes.length) } : {}
         )
-        const { body, rest } = await reception.received
+        const { body, rest } = await exchange.received
         if (rest !== undefined) cut++
         return (rest === undefined) === (bytes.length <= limit) &&
           Buffer.concat([body, rest === undefined ? Buffer.of() : await buffer(rest)]).equals(bytes)
@@ -72,12 +76,12 @@ t.test(`the body equals the upstream's bytes for any chunks and any limit (${see
 t.test('a large body of known length takes one buffer, which the request holds until it is over', async t => {
   const inFlight = new InFlightBytes(100 * large.length, () => 0)
   const requestBytes = new RequestBytes('a')
-  const reception = receptionOf(large.length, { inFlight, requestBytes })
-  connectionTo(reception, [large.subarray(0, 100_000), large.subarray(100_000)], {
+  const exchange = exchangeOf(large.length, inFlight, requestBytes)
+  connectionTo(exchange, [large.subarray(0, 100_000), large.subarray(100_000)], {
     'content-length': String(large.length)
   })
   t.equal(inFlight.bytes, large.length, 'all of it is taken before the first byte')
-  const { body } = await reception.received
+  const { body } = await exchange.received
   t.ok(body.equals(large))
   t.equal(body.buffer.byteLength, large.length)
   t.equal(inFlight.bytes, large.length)
@@ -89,10 +93,10 @@ t.test('a body that is whole in one chunk takes nothing on its way, and is count
   const inFlight = new InFlightBytes(100 * large.length, () => 0)
   const response = Object.assign(new EventEmitter(), { destroyed: false })
   const requestBytes = new RequestBytes('a', inFlight, response)
-  const reception = receptionOf(large.length, { inFlight, requestBytes })
+  const exchange = exchangeOf(large.length, inFlight, requestBytes)
   const chunk = Buffer.alloc(10_000)
-  connectionTo(reception, [chunk], { 'content-length': String(chunk.length) })
-  const { body } = await reception.received
+  connectionTo(exchange, [chunk], { 'content-length': String(chunk.length) })
+  const { body } = await exchange.received
   t.equal(body, chunk)
   t.equal(inFlight.bytes, 0)
   requestBytes.holdWaiting(body)
@@ -106,9 +110,9 @@ t.test('a body that is whole in one chunk takes nothing on its way, and is count
 
 t.test('a body longer than its Content-Length is whole; without a client it is held as it comes', async t => {
   const inFlight = new InFlightBytes(100 * large.length, () => 0)
-  const reception = receptionOf(2 * large.length, { inFlight })
-  connectionTo(reception, [large, ten], { 'content-length': String(large.length) })
-  const { body } = await reception.received
+  const exchange = exchangeOf(2 * large.length, inFlight)
+  connectionTo(exchange, [large, ten], { 'content-length': String(large.length) })
+  const { body } = await exchange.received
   t.ok(body.equals(Buffer.concat([large, ten])))
   t.equal(inFlight.bytes, 0)
 })

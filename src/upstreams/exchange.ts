@@ -2,8 +2,10 @@ import { Readable } from 'node:stream'
 import { type Dispatcher } from 'undici'
 import { type ResponseHeaders } from '../api/position.js'
 import { type UpstreamResponse } from '../api/upstream-response.js'
-import { type HeldBytes, type InFlightBytes, type RequestBytes, bytesPerStream } from './in-flight-bytes.js'
+import { type HeldBytes, type InFlightBytes, bytesPerStream } from './in-flight-bytes.js'
+import { isDeadConnection } from './upstream-failure.js'
 import { type RequestSlot } from './upstream-limiter.js'
+import { type CancelSignal, type UpstreamRequest } from './upstream-request.js'
 
 /** Status, headers, and the body or its beginning. */
 export type ReceivedResponse = Pick<UpstreamResponse, 'status' | 'headers' | 'body' | 'rest' | 'isOverBudget'>
@@ -13,30 +15,30 @@ const maxErrorBytes = 65_536
 // Shorter bodies mostly come in one piece, which needs no buffer of its own.
 const minAllocatedBytes = 65_536
 
-/** Settings for receiving one response. */
-export interface ResponseReceiverOptions {
-  /** Undefined for HEAD, whose Content-Length announces no body. */
-  readonly maxBufferedBytes: number | undefined
-  /** Budget that the body takes its bytes from; absent in a process that serves no clients. */
+/** Part of an upstream's connections that an exchange uses. */
+export interface ExchangeConnections {
+  /** Bodies beyond this are streamed instead of buffered. */
+  readonly maxBufferedBytes: number
+  /** Budget that bodies take their bytes from; absent in a process that serves no clients. */
   readonly inFlight?: InFlightBytes | undefined
-  /** Client request that holds the body until its response is over; absent for work of no client. */
-  readonly requestBytes?: RequestBytes | undefined
-  /** Slot of the request, which is free once the exchange is over. */
-  readonly slot?: RequestSlot | undefined
-  /** Runs on a failure before the response headers; returns true where the request was sent again. */
-  readonly retry: (error: Error) => boolean
-  /** Runs when the exchange is over. */
-  readonly onDone: () => void
+  dispatch(request: UpstreamRequest, handler: Dispatcher.DispatchHandler): void
 }
 
 /**
- * Receives one response: buffers the body up to a limit, then streams. Handles undici's callbacks directly, since a
- * stream per response costs too much.
+ * One request under way: it holds its slot to the end, and receives the response. Buffers the body up to a limit, then
+ * streams. Handles undici's callbacks directly, since a stream per response costs too much.
  */
-export class ResponseReceiver implements Dispatcher.DispatchHandler {
+export class Exchange implements Dispatcher.DispatchHandler {
   /** Rejects as soon as it is cancelled, even while the request waits for a connection. */
   readonly received: Promise<ReceivedResponse>
-  readonly #options: ResponseReceiverOptions
+  readonly #connections: ExchangeConnections
+  readonly #request: UpstreamRequest
+  readonly #slot: RequestSlot | undefined
+  readonly #signal: CancelSignal | undefined
+  readonly #onAbort = (): void => {
+    if (this.#signal !== undefined) this.cancel(this.#signal.reason)
+  }
+
   #body = new BodyChunks()
   #allocatedBytes = 0
   #held: HeldBytes | undefined
@@ -49,12 +51,22 @@ export class ResponseReceiver implements Dispatcher.DispatchHandler {
   #rest: Readable | undefined
   #cancelReason: Error | undefined
   #isDone = false
+  #retriesLeft: number
 
-  constructor (options: ResponseReceiverOptions) {
-    this.#options = options
+  /** Sends the request; its slot is released when the exchange ends, fails or is cancelled by the signal. */
+  constructor (connections: ExchangeConnections, request: UpstreamRequest, slot?: RequestSlot, signal?: CancelSignal) {
+    this.#connections = connections
+    this.#request = request
+    this.#slot = slot
+    this.#signal = signal
+    this.#retriesLeft = request.isIdempotent ? 1 : 0
     this.received = new Promise((resolve, reject) => {
       this.#deferred = { resolve, reject }
     })
+    signal?.addEventListener('abort', this.#onAbort, { once: true })
+    connections.dispatch(request, this)
+    // The signal may have come while the request waited for its slot.
+    if (signal?.aborted === true) this.#onAbort()
   }
 
   /** Cancels; a request still waiting for a connection is aborted when it gets one. */
@@ -68,7 +80,7 @@ export class ResponseReceiver implements Dispatcher.DispatchHandler {
 
   onRequestStart (controller: Dispatcher.DispatchController): void {
     this.#controller = controller
-    if (this.#cancelReason === undefined) this.#options.slot?.markSent()
+    if (this.#cancelReason === undefined) this.#slot?.markSent()
     else controller.abort(this.#cancelReason)
   }
 
@@ -76,15 +88,17 @@ export class ResponseReceiver implements Dispatcher.DispatchHandler {
     // Skips 1xx responses.
     if (status < 200) return
     this.#head = { status, headers }
-    const { maxBufferedBytes } = this.#options
-    this.#maxBufferedBytes = maxBufferedBytes === undefined
-      ? Infinity
-      : Math.max(maxBufferedBytes, status >= 400 ? maxErrorBytes : 0)
+    const { isStreamed, method } = this.#request
+    // Content-Length announces no body of HEAD.
+    const isBodiless = method === 'HEAD'
+    // A streamed body may take as long as its reader; it keeps the slot until its end.
+    const maxBufferedBytes = isStreamed === true ? 0 : this.#connections.maxBufferedBytes
+    this.#maxBufferedBytes = isBodiless ? Infinity : Math.max(maxBufferedBytes, status >= 400 ? maxErrorBytes : 0)
     // Streams at once where Content-Length exceeds the limit.
     const length = Number(headers['content-length'])
     this.#announcedBytes = length
     if (length > this.#maxBufferedBytes) return this.#switchToStream(controller)
-    if (!(length > minAllocatedBytes) || maxBufferedBytes === undefined) return
+    if (!(length > minAllocatedBytes) || isBodiless) return
     if (!this.#canBuffer(length)) return this.#switchToStream(controller)
     // One buffer for the whole body: joining chunks would take its bytes twice.
     const buffer = Buffer.allocUnsafeSlow(length)
@@ -106,7 +120,7 @@ export class ResponseReceiver implements Dispatcher.DispatchHandler {
     const isOverBudget = this.#allocatedBytes === 0 && !this.#canBuffer(chunk.length)
     this.#body.add(chunk)
     if (this.#body.length > this.#allocatedBytes) {
-      this.#replaceHeld(this.#options.inFlight?.take(this.#body.length, this.#clientId))
+      this.#replaceHeld(this.#connections.inFlight?.take(this.#body.length, this.#clientId))
     }
     if (isOverBudget || this.#body.length > this.#maxBufferedBytes) this.#switchToStream(controller)
   }
@@ -118,7 +132,10 @@ export class ResponseReceiver implements Dispatcher.DispatchHandler {
   }
 
   onResponseError (_controller: Dispatcher.DispatchController, error: Error): void {
-    if (this.#head === undefined && this.#cancelReason === undefined && this.#options.retry(error)) return
+    // Retries once where a reused connection died: the upstream may have closed it unseen (RFC 9110, section 9.2.2).
+    // New connections get no retry.
+    const mayRetry = this.#head === undefined && this.#cancelReason === undefined && isDeadConnection(error)
+    if (mayRetry && this.#retriesLeft-- > 0) return this.#connections.dispatch(this.#request, this)
     this.#finish()
     this.#deferred?.reject(error)
     this.#rest?.destroy(error)
@@ -127,8 +144,8 @@ export class ResponseReceiver implements Dispatcher.DispatchHandler {
   #finish (): void {
     this.#isDone = true
     this.#held?.release()
-    this.#options.onDone()
-    this.#options.slot?.release()
+    this.#signal?.removeEventListener('abort', this.#onAbort)
+    this.#slot?.release()
   }
 
   #resolve (rest: Readable | undefined): void {
@@ -144,18 +161,21 @@ export class ResponseReceiver implements Dispatcher.DispatchHandler {
     const { isJoined } = this.#body
     const body = this.#body.join()
     if (isJoined) this.#hold(body)
-    if (this.#held !== undefined) this.#options.requestBytes?.add(this.#held)
-    if (this.#options.requestBytes !== undefined) this.#held = undefined
+    const bytes = this.#request.client?.bytes
+    if (this.#held !== undefined && bytes !== undefined) {
+      bytes.add(this.#held)
+      this.#held = undefined
+    }
     this.#body = new BodyChunks()
     return body
   }
 
   get #clientId (): string | undefined {
-    return this.#options.requestBytes?.clientId
+    return this.#request.client?.bytes?.clientId
   }
 
   #hold (body: Buffer): void {
-    this.#replaceHeld(this.#options.inFlight?.holdFetched(body.buffer, this.#clientId))
+    this.#replaceHeld(this.#connections.inFlight?.holdFetched(body.buffer, this.#clientId))
   }
 
   #replaceHeld (held: HeldBytes | undefined): void {
@@ -164,7 +184,7 @@ export class ResponseReceiver implements Dispatcher.DispatchHandler {
   }
 
   #canBuffer (more: number): boolean {
-    this.#isOverBudget = this.#options.inFlight?.canBuffer(more, this.#body.length, this.#clientId) === false
+    this.#isOverBudget = this.#connections.inFlight?.canBuffer(more, this.#body.length, this.#clientId) === false
     return !this.#isOverBudget
   }
 
@@ -187,9 +207,9 @@ export class ResponseReceiver implements Dispatcher.DispatchHandler {
     // Takes the bytes of its buffers until the exchange is over.
     const length = Number(this.#head?.headers['content-length'])
     this.#replaceHeld(
-      this.#options.inFlight?.take(length < bytesPerStream ? Math.max(0, length) : bytesPerStream, this.#clientId)
+      this.#connections.inFlight?.take(length < bytesPerStream ? Math.max(0, length) : bytesPerStream, this.#clientId)
     )
-    this.#options.slot?.markStreaming(reason => rest.destroy(reason))
+    this.#slot?.markStreaming(reason => rest.destroy(reason))
   }
 }
 

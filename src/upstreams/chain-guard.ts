@@ -1,0 +1,53 @@
+import { type ResponsePosition } from '../api/position.js'
+
+/** Message for operators: why an upstream cannot be on our chain (law 7: chains never mix). */
+export type QuarantineReason = string
+
+/** Error for a response of a quarantined upstream, which is never used. */
+export class QuarantinedError extends Error {}
+
+/** Error for a response whose position contradicts or jumps ahead of our chain, without a proof; it is never used. */
+export class UnprovenPositionError extends Error {
+  constructor (upstream: string) {
+    super(`${upstream} sent a position that nothing proves`)
+  }
+}
+
+/**
+ * Guards one upstream's responses, so that none of another chain is used (law 7: chains never mix); `chain/` decides.
+ */
+export interface ChainGuard {
+  /** True once its chain was verified, until it fails, loses a connection, or the chain is reset. */
+  readonly isVerified: boolean
+  /** True if the next response with a position is verified before it is used. */
+  readonly isVerificationDue: boolean
+  /** Says why it gets no data requests; undefined unless quarantined. */
+  readonly quarantineReason: QuarantineReason | undefined
+  /** Chain id that a quarantined upstream serves. */
+  readonly quarantinedChainId: number | undefined
+  /** True if a response without position headers may be used; it may be of any chain. */
+  readonly acceptsUnstamped: boolean
+  /** Records the end of a request; after a failure the upstream is verified again. */
+  recordFetch(hasSucceeded: boolean): void
+  /** True if the upstream must be verified before a response with this position is used. */
+  needsVerification(stamped: ResponsePosition): boolean
+  /**
+   * Verifies the upstream; concurrent callers share one verification. Resolves with true if it compared this position.
+   * Rejects when the result is unknown now.
+   */
+  verify(stamped: ResponsePosition, sentAtMs: number): Promise<boolean>
+  /** Throws if the position is still not believed after a verification. */
+  rejectIfUnproven(stamped: ResponsePosition): void
+  /** Quarantines it for some seconds, because it contradicts itself. */
+  quarantine(): void
+  /** Throws QuarantinedError if the upstream is quarantined. */
+  rejectIfQuarantined(): void
+  /** Verifies again as a routine check where one is due; a check that fails to run changes nothing. */
+  reverifyIfDue(stamped: ResponsePosition | undefined): Promise<void>
+  /** Forces a new verification before the next response is used. */
+  markUnverified(): void
+  /** Treats a lost connection as a possible restart on another chain; returns true if a poll should verify it now. */
+  recordConnectionLost(): boolean
+  /** Follows a chain reset; a quarantine ends where its chain id became ours. */
+  resetChain(chainId: number | undefined): void
+}
