@@ -38,7 +38,7 @@ export async function runFast (...chosen) {
   const groups = isWhole ? groupsOf(files) : singly(files)
   if (isReady) say('running the tests ...')
   const timeoutSeconds = isWhole ? fastSeconds : chosenSeconds
-  const options = { jobs: jobs - 1, after: linted, isCovered: isWhole, timeoutSeconds }
+  const options = { jobs: jobs - 1, after: [linted], isCovered: isWhole, timeoutSeconds }
   const tested = isReady ? runTap(groups, options) : {}
   const [{ count }, lintFault] = await Promise.all([tested, linted])
   const faults = [programs, built, ...checks, lintFault].filter(fault => fault !== undefined)

@@ -12,7 +12,7 @@ const endOfFile = 'end of the test file'
  * Runs groups of test files, each group in one process and without tap's runner, since starting costs more than most
  * tests; onLine gets one TAP stream with a subtest for each file.
  */
-export async function runFiles (groups, { jobs, after, timeoutSeconds, isCovered, env = {} }, onLine) {
+export async function runFiles (groups, { jobs, after = [], timeoutSeconds, isCovered, env = {} }, onLine) {
   const { NODE_OPTIONS: options = '', ...inherited } = process.env
   const coverage = isCovered ? ` --import=${pathToFileURL(at('scripts/covered.js')).href}` : ''
   const all = {
@@ -26,10 +26,10 @@ export async function runFiles (groups, { jobs, after, timeoutSeconds, isCovered
   }
   async function work () {
     for (let files = groups.shift(); files !== undefined; files = groups.shift()) {
-      await runGroup(files, timeoutSeconds, all, jobs === 1 && after === undefined, onLine)
+      await runGroup(files, timeoutSeconds, all, jobs === 1 && after.length === 0, onLine)
     }
   }
-  await Promise.all([...Array.from({ length: jobs }, work), after?.then(work)])
+  await Promise.all([...Array.from({ length: jobs }, work), ...after.map(ended => ended.then(work))])
 }
 
 /** Indents each file's lines as a subtest; buffers them unless isLive, since interleaved TAP cannot be parsed. */

@@ -10,7 +10,7 @@ const replicas = [
   ...slow('app/', 'start-faults', 'start-without-upstreams', 'shared-log'),
   ...slow('cache/', 'disk-folder', 'disk-tier'),
   ...slow('chain/', 'chain-resets', 'chain-separation', 'spaces', 'upstream-chains', 'wrong-chain'),
-  ...slow('peers/', 'fetch-leases', 'host-peers', 'lost-records', 'purges', 'redis-tail', 'shared-tail'),
+  ...slow('peers/', 'fetch-leases', 'host-peers', 'lost-records', 'purges', 'shared-tail'),
   ...slow('', 'config/reload', 'metrics/series-count', 'cli/warm', 'peers/worker-pool'),
   ...slow('redis/', 'changes', 'create-client', 'link'),
   ...slow('sandbox/', 'reads', 'transactions'),
@@ -26,8 +26,8 @@ const alone = slow('', 'http/blocked-loop', 'http/overload')
 /** Files that measure waits and use next to no processor time, so they run beside each other. */
 const waits = slow('', 'redis/faults', 'http/slow-clients')
 
-/** Files that wait for timers of half a minute and more and use next to no processor time, so they run beside all. */
-const idle = slow('', 'http/certificate', 'upstreams/dns')
+/** Files that wait for timers and use next to no processor time, so they run beside all, and count for coverage. */
+const idle = slow('', 'peers/redis-tail', 'http/certificate', 'upstreams/dns')
 
 /** Long versions of checks that a faster file covers; `npm run ci` skips them. */
 const nightly = slow(
@@ -58,14 +58,16 @@ const longest = [
   ...slow(
     '',
     'app/shared-log',
-    'peers/redis-tail',
     'peers/worker-lifecycle',
     'package',
     'readme',
     'http/status-page',
     'app/process-faults',
-    'bench',
-    'prometheus'
+    'prometheus',
+    'chain/contradicting-upstream',
+    'redis/cluster',
+    'app/memory',
+    'bench'
   ),
   ...named(
     'http/fast-path-differential',

@@ -16,8 +16,8 @@ const linesAtOnce = 12
 const short = ({ path }) => path.map(name => name.length > 120 ? `${name.slice(0, 120)} ...` : name).join(' > ')
 
 /**
- * Runs groups of files and prints one line for each file, one more at once when `after` has ended; returns the counts
- * and passes test comments to onComment.
+ * Runs groups of files and prints one line for each file, one more at once when each of `after` has ended; returns the
+ * counts and passes test comments to onComment.
  */
 export async function runTap (
   groups,
