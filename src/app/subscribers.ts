@@ -68,8 +68,8 @@ export function subscribeAll (
   })
 
   // Nothing of the old space may be served from now on.
-  chain.spaceChanged.subscribe(() => {
-    invalidator.changeSpace()
+  chain.spaceChanged.subscribe(space => {
+    invalidator.changeSpace(space)
   })
   // Versions of the old chain say nothing about the new one.
   chain.spaceChanged.subscribe(() => {

@@ -3,6 +3,7 @@ import { type ReadKeys } from '../api/read.js'
 import { costOf, type Entry } from './entry.js'
 import { IntervalIndex } from './interval-index.js'
 import { type Invalidation } from './invalidation.js'
+import { type RemovalCause, Removals } from './removals.js'
 import { type OwnStore, type Store, type StoreSpace, type TierMetrics, type TierStatus } from './tier.js'
 
 /** Holder of responses memoised from cached entries. */
@@ -18,9 +19,13 @@ export class MemoryTier implements Store<Entry, Entry>, OwnStore {
   readonly #metrics: Pick<TierMetrics, 'wrote' | 'evicted'>
   readonly #now: () => number
   #onHalfFull: (() => void) | undefined
+  #removedAs: RemovalCause = 'unknown'
 
   /** Memo holders; every change of the tier drops their memos, so a memo never outlives its entry. */
   readonly memoHolders = new Set<MemoHolder>()
+
+  /** Why entries have left the tier. */
+  readonly removals = new Removals()
 
   /** Calls `onHalfFull` once, when the entries reach half of `maxBytes`. */
   constructor (
@@ -39,6 +44,7 @@ export class MemoryTier implements Store<Entry, Entry>, OwnStore {
         this.dropMemos()
         if (validity !== undefined) this.#intervals.remove(validity, key)
         if (reason === 'evict') metrics.evicted(this.name)
+        if (reason !== 'set') this.removals.record(key, reason === 'evict' ? 'evicted' : this.#removedAs)
       }
     })
   }
@@ -61,7 +67,7 @@ export class MemoryTier implements Store<Entry, Entry>, OwnStore {
   getByKey (key: string): Entry | undefined {
     const entry = this.#entries.get(key)
     if (entry?.expiresAtMs === undefined || this.#now() < entry.expiresAtMs) return entry
-    this.#entries.delete(key)
+    this.#delete(key, 'expired')
     return undefined
   }
 
@@ -99,12 +105,13 @@ export class MemoryTier implements Store<Entry, Entry>, OwnStore {
   drop (_space: StoreSpace, { keys, intervals }: Invalidation): boolean {
     const before = this.#entries.size
     for (const key of keys) {
-      this.#entries.delete(key)
+      // A lower tier may have had what was evicted here.
+      if (!this.#delete(key, 'purged') && this.removals.causeOf(key) === 'evicted') this.removals.record(key, 'purged')
       // The key of a latest read names the family of all its versions.
-      for (const version of this.#intervals.keysIn(key)) this.#entries.delete(version)
+      for (const version of this.#intervals.keysIn(key)) this.#delete(version, 'purged')
     }
     for (const interval of intervals) {
-      for (const key of this.#intervals.overlapping(interval)) this.#entries.delete(key)
+      for (const key of this.#intervals.overlapping(interval)) this.#delete(key, 'purged')
     }
     return this.#entries.size < before
   }
@@ -112,12 +119,18 @@ export class MemoryTier implements Store<Entry, Entry>, OwnStore {
   /** Invalidates entries whose intervals have grown with the ledger, because what was read of it is wrong. */
   invalidateFollowed (): void {
     for (const [key, { dependencies }] of [...this.#entries.entries()]) {
-      if (dependencies !== undefined) this.#entries.delete(key)
+      if (dependencies !== undefined) this.#delete(key, 'unknown')
     }
   }
 
   /** Invalidates all entries. */
   clear (): void {
+    this.empty('purged')
+  }
+
+  /** Invalidates all entries, and remembers why. */
+  empty (cause: 'purged' | 'reset'): void {
+    this.#removedAs = cause
     this.#entries.clear()
   }
 
@@ -153,11 +166,16 @@ export class MemoryTier implements Store<Entry, Entry>, OwnStore {
     this.memoHolders.clear()
   }
 
+  #delete (key: string, cause: RemovalCause): boolean {
+    this.#removedAs = cause
+    return this.#entries.delete(key)
+  }
+
   #insert (entry: Entry): boolean {
     const { key, validity } = entry
     if (validity !== undefined) {
       // One version has one entry in a family; the older one is evicted because nothing proves either.
-      for (const other of this.#intervals.overlapping(validity)) if (other !== key) this.#entries.delete(other)
+      for (const other of this.#intervals.overlapping(validity)) if (other !== key) this.#delete(other, 'unknown')
     }
     this.#entries.set(key, entry)
     this.dropMemos()

@@ -4,6 +4,7 @@ import { hedgeResults } from '../upstreams/hedger.js'
 import { failureReasons } from '../upstreams/upstream-failure.js'
 import { upstreamStates } from '../upstreams/upstream.js'
 import { auditResults, observedResults } from '../proxy/audit-sampler.js'
+import { missCauses } from '../cache/removals.js'
 import { countedTierNames, tierNames, type TierName } from '../cache/tier.js'
 import { outcomeNames } from '../proxy/outcomes.js'
 import { endpointNames, endpoints, followedEndpointNames } from '../api/endpoints.js'
@@ -143,6 +144,12 @@ export const metricGroups = {
       endpoint: endpointNames,
       reason: notStoredReasons
     }, { isPossible: ({ endpoint: of = '', reason = '' }) => reasonsByEndpoint.get(of)?.has(reason) === true }),
+    varve_misses_total: counter(
+      'Misses and forwarded reads, by what became of an earlier entry: none in this process since its start, ' +
+        'evicted from memory, expired, purged, of the chain before a reset; moving reads have none.',
+      { endpoint: endpointNames, cause: missCauses },
+      { isPossible: ({ endpoint: of = '', cause }) => cause === 'moving' || !movingEndpoints.has(of) }
+    ),
     varve_reads_saved_total: counter(
       'Client requests answered without an upstream request of their own: hits and coalesced reads.',
       { endpoint: endpointNames }

@@ -1,4 +1,5 @@
 import { collectDefaultMetrics, Registry } from 'prom-client'
+import { type MissCause, missCauses } from '../cache/removals.js'
 import { type Store, tierNames, type TierName } from '../cache/tier.js'
 import { type Tracker } from '../chain/tracker.js'
 import { type VersionWaitResult, type VersionWaits } from '../chain/version-waits.js'
@@ -69,6 +70,7 @@ export class Metrics {
   readonly #redisSeconds = makeHistogram(this.registry, 'varve_redis_duration_seconds')
   readonly #tiers = new Set<TierName>(['memory'])
   readonly #prunedBy = { cache: 0, local: 0, upstream: 0 }
+  readonly #missedBy = Object.fromEntries(missCauses.map(cause => [cause, 0])) as Record<MissCause, number>
   readonly #faults: Record<FaultName, number> = {
     audit_different: 0,
     chain_reset: 0,
@@ -217,6 +219,7 @@ export class Metrics {
     return {
       outcomes,
       pruned: { ...this.#prunedBy },
+      misses: { ...this.#missedBy },
       responses: { server_error: serverErrors },
       faults: { ...this.#faults }
     }
@@ -284,6 +287,11 @@ export class Metrics {
   fetched (upstream: string, endpoint: string, status: string, tookSeconds: number): void {
     if (status === 'exhausted') this.#faults.descriptors_exhausted++
     this.#upstreamRequests.add(upstream, endpoint, status, tookSeconds)
+  }
+
+  missed (endpoint: EndpointName, cause: MissCause): void {
+    this.#missedBy[cause]++
+    this.#counters.varve_misses_total.inc({ endpoint, cause })
   }
 
   pruned (endpoint: EndpointLabel, answer: keyof Counts['pruned'], distanceVersions: bigint | undefined): void {

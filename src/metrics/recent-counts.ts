@@ -1,10 +1,16 @@
+import { missCauses } from '../cache/removals.js'
 import { outcomeNames } from '../proxy/outcomes.js'
 import { sumTotals, type Totals } from './totals.js'
 
 /** Sources of responses to requests for pruned history; labels of `varve_pruned_requests_total`. */
 export const prunedAnswers = ['cache', 'local', 'upstream'] as const
 
-const groups = { outcomes: outcomeNames, pruned: prunedAnswers, responses: ['server_error'] } as const
+const groups = {
+  outcomes: outcomeNames,
+  misses: missCauses,
+  pruned: prunedAnswers,
+  responses: ['server_error']
+} as const
 
 type Columns<T> = { readonly [Group in keyof typeof groups]: Readonly<Record<typeof groups[Group][number], T>> }
 
@@ -157,7 +163,9 @@ function mapColumns<T> (valueOf: (pick: <U>(columns: Columns<U>) => U) => T): Co
       name,
       valueOf(<U>(columns: Columns<U>) => (columns[group] as Readonly<Record<string, U>>)[name] as U)
     ]))
-  return { outcomes: make('outcomes'), pruned: make('pruned'), responses: make('responses') } as Columns<T>
+  return Object.fromEntries(
+    (Object.keys(groups) as (keyof typeof groups)[]).map(group => [group, make(group)])
+  ) as Columns<T>
 }
 
 const zero = mapColumns(() => 0)

@@ -15,6 +15,7 @@ export class LocalInvalidator {
   readonly #memory: MemoryTier
   readonly #tiers: readonly OwnStore[]
   #count = 0
+  #space: string | undefined
   // Newest last; undefined is a purge of everything.
   readonly #recent: Array<Invalidation | undefined> = []
 
@@ -58,10 +59,11 @@ export class LocalInvalidator {
     await Promise.all(this.#tiers.map(async tier => await tier.clear(space, id)))
   }
 
-  /** Empties memory, as keys name another space. */
-  changeSpace (): void {
+  /** Empties memory, as keys name another space: one that replaces ours by a purge, or that of another chain. */
+  changeSpace ({ name, replaces }: Pick<Space, 'name' | 'replaces'>): void {
     this.#record(undefined)
-    this.#memory.clear()
+    this.#memory.empty(this.#space === undefined || replaces.includes(this.#space) ? 'purged' : 'reset')
+    this.#space = name
   }
 
   #record (invalidation: Invalidation | undefined): void {

@@ -1,5 +1,6 @@
 import { type Compressor } from '../cache/compressor.js'
 import { type MemoryTier } from '../cache/memory-tier.js'
+import { type MissCause } from '../cache/removals.js'
 import { type LowerStore } from '../cache/tier.js'
 import { type Coalescer, type FetchLease, type FreshCoalescer } from '../cache/coalescer.js'
 import { type VersionWaitResult, type VersionWaits } from '../chain/version-waits.js'
@@ -21,6 +22,7 @@ import { type Follower } from '../follow/follower.js'
 /** Counters of the proxy, for metrics. */
 export interface ProxyMetrics {
   notStored(endpoint: EndpointName, reason: NotStoredReason): void
+  missed(endpoint: EndpointName, cause: MissCause): void
   staleLatest(): void
   waited(result: VersionWaitResult): void
   /** Counts a request rejected because the budget for bytes is used up. */

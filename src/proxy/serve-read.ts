@@ -2,6 +2,7 @@ import { type ResponsePosition } from '../api/position.js'
 import { reportsUpstreamFault } from '../api/upstream-response.js'
 import { coalescingKeyOf, type Read } from '../api/read.js'
 import { type Coalesced, type FetchLease } from '../cache/coalescer.js'
+import { type MissCause } from '../cache/removals.js'
 import { type Follower } from '../follow/follower.js'
 import { withTimeout } from '../with-timeout.js'
 import { auditHit, observeLatest } from './audit.js'
@@ -67,8 +68,20 @@ export async function serveRead (context: ProxyContext, read: Read, client: Read
   if (outcome.name !== 'hit') {
     countPrunedResponse(context, read, outcome.fetched)
     rejectPrunedPage(context, outcome.fetched)
+    if (outcome.name !== 'collapsed') context.metrics.missed(read.endpoint.name, missCauseOf(context, pinned, outcome))
   }
   return outcome
+}
+
+/** Returns why a read was no hit; an unfinished page or transaction is as moving as a latest read. */
+function missCauseOf (
+  { memory: { removals } }: ProxyContext,
+  { read, keys }: PinnedRead,
+  { name, followedAt, fetched: { entry } }: FetchOutcome
+): MissCause {
+  return name === 'forwarded' || followedAt !== undefined || (read.mayBeMoving && entry === undefined)
+    ? 'moving'
+    : removals.causeOf(entry?.key ?? keys.value)
 }
 
 /** Serves a read on one chain; undefined if the chain was reset meanwhile, and nothing fetched can be served. */
@@ -118,7 +131,10 @@ async function serveCached (
   if (!cached.isRetired) return serveHit(context, pinned, cached)
   const refreshed = await refreshRendering(context, pinned, cached)
   if (!context.tracker.isCurrent(pinned.space)) return undefined
-  if (refreshed !== undefined) return refreshed
+  if (refreshed !== undefined) {
+    if (refreshed.name === 'miss') context.memory.removals.record(cached.entry.key, 'expired')
+    return refreshed
+  }
   // Upstreams may have pruned the entry's version during the refresh.
   const present = servableEntry(context, pinned, cached.tier, cached.entry)
   return present === undefined ? await serve(context, pinned) : serveHit(context, pinned, present)

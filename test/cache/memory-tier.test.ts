@@ -202,3 +202,31 @@ t.test('entries that following proved are dropped together; all others stay', as
   memory.invalidateFollowed()
   t.same([memory.entries, memory.intervals, drops, bodyAt(memory, 20n)], [1, 1, 1, 'x'])
 })
+
+t.test('why an entry left is remembered in bounded memory, and never guessed', async t => {
+  const clock = { ms: 0 }
+  const { memory } = opened(8000, () => clock.ms)
+  const put = (key: string, change: Partial<EntryParts> = {}): boolean =>
+    memory.put(space, entry(long, { key: `${space.name} ${key}`, ...change }))
+  const causeOf = (key: string): string => memory.removals.causeOf(`${space.name} ${key}`)
+  t.equal(causeOf('a'), 'first')
+  put('a')
+  for (const key of ['b', 'c', 'd', 'i', 'j', 'k', 'l', 'e']) put(key)
+  t.equal(causeOf('a'), 'evicted')
+  memory.drop(space, { keys: [`${space.name} a`, `${space.name} e`, `${space.name} z`], intervals: [] })
+  t.same(['a', 'e', 'z'].map(causeOf), ['purged', 'purged', 'first'], 'a lower tier may have had what was evicted')
+  put('f', { expiresAtMs: 10 })
+  clock.ms = 10
+  t.equal(memory.getByKey(`${space.name} f`), undefined)
+  t.equal(causeOf('f'), 'expired')
+  put('g', { validity: { family: 'g', first: 1n, last: 1n }, dependencies: [16n] })
+  memory.invalidateFollowed()
+  t.equal(causeOf('g'), 'unknown')
+  put('h')
+  memory.empty('reset')
+  t.equal(memory.removals.causeOf('another-space h'), 'reset')
+  for (let at = 0; at < 1_000_000; at++) memory.removals.record(`s ${at}`, 'evicted')
+  const causes = Array.from({ length: 1000 }, (_, at) => memory.removals.causeOf(`s new ${at}`))
+  t.ok(causes.every(cause => cause === 'first' || cause === 'unknown'))
+  t.ok(causes.filter(cause => cause === 'unknown').length > 900, 'their slots were taken')
+})

@@ -35,6 +35,7 @@ const contract: ReadonlyArray<readonly [name: MetricName, type: string, ...label
   ['varve_chain_info', 'gauge', 'chain_id', 'space'],
   ['varve_reads_saved_total', 'counter', 'endpoint'],
   ['varve_not_stored_total', 'counter', 'endpoint', 'reason'],
+  ['varve_misses_total', 'counter', 'endpoint', 'cause'],
   ['varve_in_flight_bytes', 'gauge'],
   ['varve_upstream_slots_held_by_streams', 'gauge', 'upstream'],
   ['varve_stale_latest_total', 'counter'],

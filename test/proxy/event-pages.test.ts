@@ -35,13 +35,14 @@ const counted = async (varve: TestVarve, outcome: string, code = 200): Promise<n
   await varve.metric(`varve_requests_total{endpoint="account_events",outcome="${outcome}",status="${code}"}`)
 
 t.test('a page is cached for the configured time, and read again afterwards', async t => {
-  const { sandbox, clock, get } = await proxyAt(t, {}, { pages: { eventsTtlSeconds: 60 } })
+  const { sandbox, clock, get, missed } = await proxyAt(t, {}, { pages: { eventsTtlSeconds: 60 } })
   const names: string[] = []
   for (const ms of [0, 1, 59_999, 60_000, 119_999, 120_000]) {
     clock.ms = ms
     names.push(outcomeNameOf(await get(`${deposits}?start=100&limit=3`)))
   }
   t.same(names, ['miss', 'hit_memory', 'hit_memory', 'miss', 'hit_memory', 'miss'])
+  t.same(missed, ['first', 'expired', 'expired'])
   t.equal(requestCountOf(sandbox), 3)
 })
 

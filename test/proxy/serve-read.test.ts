@@ -15,6 +15,7 @@ import {
 import { serveRead } from '../../src/proxy/serve-read.js'
 import { ErrorResponse } from '../../src/api/error-response.js'
 import { contextAt, readOfTarget, resolvedContextAt as proxyAt } from '../support/proxy-context.js'
+import { scrape } from '../support/scrape.js'
 import { until } from '../support/until.js'
 import { type ConfigChange, varveAt } from '../support/varve.js'
 
@@ -449,6 +450,42 @@ t.test('after a chain reset nothing of the old chain is served', async t => {
   t.equal(await varve.metric('varve_chain_resets_total'), 1)
   t.equal(varve.log.filter(({ msg }) => /^chain reset/.test(String(msg))).length, 1, 'the reset is logged once')
   t.match(await varve.get(modules), { body: '[3]', headers: { [status]: /stored/ } })
+})
+
+t.test('each miss is counted with its cause, which a purge or a chain reset is', async t => {
+  const { state, url } = await startChangingUpstream(t)
+  const token = 't0ken'
+  const varve = await varveAt(t, url, { admin: { listen: '127.0.0.1:0', token } })
+  const causes = async (): Promise<object> => {
+    const series = (await scrape(varve.adminUrl)).get('varve_misses_total')?.series ?? []
+    return Object.fromEntries(
+      series.flatMap(({ labels, value }) =>
+        labels['endpoint'] === 'account_modules' && value > 0 ? [[labels['cause'], value]] : []
+      )
+    )
+  }
+  const purge = async (body: object): Promise<void> => {
+    const headers = { authorization: `Bearer ${token}` }
+    const purged = await sendRequest(varve.adminUrl, '/purge', { method: 'POST', headers, body: JSON.stringify(body) })
+    t.equal(purged.status, 200)
+  }
+  for (const target of [modules, modules, latest]) await varve.get(target)
+  t.same(await causes(), { first: 1, moving: 1 }, 'a hit has none')
+  await purge({ url: modules })
+  await varve.get(modules)
+  t.same(await causes(), { first: 1, moving: 1, purged: 1 })
+  await purge({ all: true })
+  await varve.get(modules)
+  t.same(await causes(), { first: 1, moving: 1, purged: 2 }, 'in the space that replaces the purged one')
+  state.stamps = { ...otherChain, 'x-aptos-ledger-version': '600', 'x-aptos-block-height': '60' }
+  await varve.get(latest)
+  await varve.get(modules)
+  t.same(await causes(), { first: 1, moving: 2, purged: 2, reset: 1 })
+  const { recent } = JSON.parse((await sendRequest(varve.adminUrl, '/status.json')).body)
+  const recently = ['first', 'moving', 'purged', 'reset', 'evicted'].map(cause =>
+    recent.misses[cause].reduce((sum: number, each: number) => sum + each, 0)
+  )
+  t.same(recently, [1, 2, 2, 1, 0], 'the status page shows the same')
 })
 
 t.test('a 410 of a gateway without a position is counted without a distance', async t => {

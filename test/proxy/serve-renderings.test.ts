@@ -36,7 +36,10 @@ t.test('a new rendering replaces the old one for all concurrent reads', async t 
   t.same(await serve(), ['miss', '[1]'])
   state.release = 'bbbb'
   await context.resolveChain()
+  const missed: string[] = []
+  context.metrics.missed = (_endpoint, cause) => missed.push(cause)
   t.same(await Promise.all([serve(), serve()]), [['miss', '[2]'], ['collapsed', '[2]']])
+  t.same(missed, ['expired'], 'the cause of the miss is the old rendering')
   t.same(await serve(), ['hit_memory', '[2]'])
 })
 

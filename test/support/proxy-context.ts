@@ -101,6 +101,7 @@ export function contextAt (t: Test, url: string, clock = { ms: 0 }): { context: 
       failedRefreshes: new WeakMap(),
       metrics: {
         notStored: nothing,
+        missed: nothing,
         staleLatest: nothing,
         waited: nothing,
         audited: nothing,
@@ -142,6 +143,8 @@ export interface ContextAtSandbox {
   readonly clock: { ms: number }
   /** Results that were counted: reasons not to store, stale and pruned reads. */
   readonly reported: string[]
+  /** Causes of misses. */
+  readonly missed: string[]
   get(target: string): Promise<Outcome>
 }
 
@@ -157,12 +160,14 @@ export async function contextAtSandbox (
   })
   const clock = { ms: 0 }
   const reported: string[] = []
+  const missed: string[] = []
   const made = contextAt(t, sandbox.url, clock).context
   const parts: ProxyContext = {
     ...made,
     metrics: {
       ...made.metrics,
       notStored: (_endpoint, reason) => reported.push(reason),
+      missed: (_endpoint, cause) => missed.push(cause),
       staleLatest: () => reported.push('stale'),
       pruned: (_endpoint, by) => reported.push(`pruned by ${by}`)
     },
@@ -170,7 +175,7 @@ export async function contextAtSandbox (
   }
   await parts.resolveChain()
   sandbox.requests.reset()
-  return { sandbox, parts, clock, reported, get: async target => await serveRead(parts, readOfTarget(target)) }
+  return { sandbox, parts, clock, reported, missed, get: async target => await serveRead(parts, readOfTarget(target)) }
 }
 
 /** Returns the body that an outcome sends. */

@@ -1,6 +1,7 @@
 import { type Test } from 'tap'
 import { type RecentSnapshot } from '../../src/metrics/recent-counts.js'
 import { type TotalsSummary } from '../../src/metrics/totals.js'
+import { missCauses } from '../../src/cache/removals.js'
 import { outcomeNames } from '../../src/proxy/outcomes.js'
 import { adminApp } from '../../src/http/admin-app.js'
 import { type ProcessStatus } from '../../src/http/status.js'
@@ -60,10 +61,15 @@ export function recentFixture (
       local: list(at => at === 0 ? pruned.local : 0),
       upstream: list(at => at === 0 ? pruned.upstream : 0)
     },
+    misses: Object.fromEntries(
+      missCauses.map(cause => [cause, list(at => rate('miss', at) * (missShares[cause] ?? 0))])
+    ) as unknown as RecentSnapshot['misses'],
     responses: { server_error: list(at => rate('unavailable', at)) },
     lastFaultMs: {}
   }
 }
+
+const missShares: Record<string, number> = { first: 0.7, evicted: 0.12, expired: 0.18 }
 
 const bases: Record<string, number> = {
   hit_memory: 2100,

@@ -128,13 +128,22 @@ export default dashboard({
           '{{tier}} evictions'
         ]],
         { unit: 'ops' }
-      ),
+      )
+    ], [
+      8,
       lines(
         'Not stored by reason',
         'Responses per second that varve forwarded and did not store, by reason; newest_block and ' +
           'short_page are usual, wrong_chain, wrong_type or vetoed point to a gateway, too_large to ' +
           'cache.maxEntryMb.',
         [[sum(rate('varve_not_stored_total'), 'reason'), '{{reason}}']],
+        { unit: 'reqps', stacked: true }
+      ),
+      lines(
+        'Misses by cause',
+        'Misses per second by what became of an earlier entry; many evicted ones ask for more memory or a disk ' +
+          'tier, expired ones for a longer time to live.',
+        [[sum(rate('varve_misses_total', 'cause!="moving"'), 'cause'), '{{cause}}']],
         { unit: 'reqps', stacked: true }
       )
     ]],

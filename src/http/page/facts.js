@@ -107,7 +107,7 @@ export function showFollow (follow, { columns, cacheable }) {
 }
 
 /** Shows the cache tiers. */
-export function showTiers (tiers, inFlight, { columns, hits, cacheable }) {
+export function showTiers (tiers, inFlight, misses, { columns, hits, cacheable }) {
   const hitsIn = (where, outcome) => {
     const { total } = columns.find(({ name }) => name === outcome)
     return [`Hits ${where}`, grouped(total), hits === 0 ? '' : `${percent(total, cacheable)} of cacheable reads`]
@@ -127,8 +127,21 @@ export function showTiers (tiers, inFlight, { columns, hits, cacheable }) {
     ['Redis', ...redisFactOf(tiers.redis)],
     hitsIn('in memory', 'hit_memory'),
     hitsIn('on disk', 'hit_disk'),
-    hitsIn('in Redis', 'hit_redis')
+    hitsIn('in Redis', 'hit_redis'),
+    missFactOf(misses)
   ])
+}
+
+// Leaves moving reads out: no cache can have them.
+function missFactOf ({ moving, ...causes } = {}) {
+  const counts = Object.entries(causes).map(([cause, steps]) => [cause, sum(steps)]).filter(([, count]) => count > 0)
+  const all = sum(counts.map(([, count]) => count))
+  const evicted = counts.find(([cause]) => cause === 'evicted')?.[1]
+  return [
+    'Misses by cause',
+    all === 0 ? 'none' : counts.map(([cause, count]) => `${percent(count, all)} ${cause}`).join(', '),
+    evicted === undefined ? '' : `${percent(evicted, all)} of misses were evicted: more memory would help`
+  ]
 }
 
 function usageOf ({ bytes: used, maxBytes }, note) {

@@ -47,7 +47,7 @@ function showStatus (status) {
   showUpstreams(upstreams)
   showFollow(status.follow, traffic)
   showHistory(position, upstreams, recent, traffic)
-  showTiers(tiers, status.inFlight, traffic)
+  showTiers(tiers, status.inFlight, recent?.misses, traffic)
   showTotals(status.totals)
   showHelp(status.varve?.docs)
   showVarve(status)
