@@ -77,15 +77,6 @@ const positionSuffixes = [
   'oldest-block-height'
 ]
 
-/** Suffixes of all headers in a family: the position with its key, values of one response, the hint of a 410. */
-export const familySuffixes: readonly string[] = [
-  ...positionSuffixes,
-  headerSuffix.encryptionKey,
-  headerSuffix.cursor,
-  headerSuffix.gasUsed,
-  headerSuffix.archive
-]
-
 const versionNameEnd = `-${headerSuffix.version}`
 
 // Caches names, because every response is read by them; bounded, because an upstream can invent families (law 10:

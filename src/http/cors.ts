@@ -1,6 +1,6 @@
 import { type IncomingHttpHeaders } from 'node:http'
 import { type ErrorResponse, webFrameworkError } from '../api/error-response.js'
-import { familySuffixes } from '../api/position.js'
+import { requestIdHeader } from './http-exchange.js'
 
 /** Origins whose pages may read responses: any, or those listed. */
 export type AllowedOrigins = '*' | readonly string[]
@@ -11,12 +11,25 @@ const oneOrigin = /^[\x21-\x7e]{1,512}$/
 // Field names (RFC 9110, section 5.6.2), commas and white space: nothing else is echoed.
 const headerNames = /^[!#$%&'*+.^_`|~0-9A-Za-z, \t-]*$/
 
-const commonNames = ['etag', 'cache-status', 'retry-after', 'x-request-id']
+// Headers that pages may read by default (Fetch, section 3.3.3), and those that no page has a use for.
+const notExposed = new Set([
+  'allow',
+  'cache-control',
+  'content-encoding',
+  'content-language',
+  'content-length',
+  'content-type',
+  'expires',
+  'last-modified',
+  'pragma',
+  'vary'
+])
 
 /** Allows other origins as nodes do, and exposes headers, which nodes do not: docs/node-behaviour.md, "CORS". */
 export class Cors {
   readonly #origins: '*' | ReadonlySet<string>
-  #exposed: { readonly families?: string, readonly names: string } = { names: '' }
+  // Memoised responses share their list of headers.
+  readonly #exposed = new WeakMap<readonly string[], string>()
 
   constructor (origins: AllowedOrigins) {
     this.#origins = origins === '*' ? origins : new Set(origins)
@@ -32,10 +45,10 @@ export class Cors {
     return this.#origins === '*' || this.#origins.size > 0
   }
 
-  /** Returns the CORS headers of a response, names and values in turn; the caller adds Vary. */
-  headersFor (origin: string | undefined, families: readonly string[]): readonly string[] {
+  /** Returns the CORS headers of a response with these headers, names and values in turn; the caller adds Vary. */
+  headersFor (origin: string | undefined, rawHeaders: readonly string[]): readonly string[] {
     return this.isAllowedOrigin(origin)
-      ? [...originHeaders(origin), 'access-control-expose-headers', this.#exposedNames(families)]
+      ? [...originHeaders(origin), 'access-control-expose-headers', this.#exposedNames(rawHeaders)]
       : []
   }
 
@@ -67,14 +80,13 @@ export class Cors {
     ]
   }
 
-  // Caches the joined text: the list changes only when a new header family is learned.
-  #exposedNames (families: readonly string[]): string {
-    const key = families.join()
-    if (this.#exposed.families !== key) {
-      const names = [...families.flatMap(family => familySuffixes.map(name => family + name)), ...commonNames]
-      this.#exposed = { families: key, names: names.join(', ') }
-    }
-    return this.#exposed.names
+  #exposedNames (rawHeaders: readonly string[]): string {
+    const known = this.#exposed.get(rawHeaders)
+    if (known !== undefined) return known
+    const names = rawHeaders.filter((_line, at) => at % 2 === 0).map(name => name.toLowerCase())
+    const exposed = [...new Set([...names, requestIdHeader])].filter(name => !notExposed.has(name)).join(', ')
+    this.#exposed.set(rawHeaders, exposed)
+    return exposed
   }
 }
 

@@ -216,7 +216,7 @@ export class HitPath {
     const { endpoint, outcome, response } = hit
     const id = context.requestIds.next()
     const tookMs = context.proxy.now() - receivedAtMs
-    this.#writer.write(socket, method, response, perRequestHeaders(context, method, headers.origin), id)
+    this.#writer.write(socket, method, response, perRequestHeaders(context, method, headers.origin, response), id)
     recordResponse(context, { request, method, url, receivedAtMs, id }, tookMs, endpoint, outcome, response)
     return true
   }

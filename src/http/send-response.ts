@@ -66,7 +66,7 @@ export function sendResponse (
 ): void {
   const { request, response, method, receivedAtMs, id } = exchange
   const tookMs = context.proxy.now() - receivedAtMs
-  writeHead(response, prepared, perRequestHeaders(context, method, request.headers.origin), id)
+  writeHead(response, prepared, perRequestHeaders(context, method, request.headers.origin, prepared), id)
   writeBody(context.clients, prepared, method, response)
   recordResponse(context, exchange, tookMs, endpoint, outcome, prepared, source)
 }
@@ -145,15 +145,16 @@ export function reportUnexpectedError (
 
 /** Returns headers that depend on the client and the moment, not on the response; memoised responses lack them. */
 export function perRequestHeaders (
-  { cors, responseBuilder, drain, isSandbox }: ListenerContext,
+  { cors, drain, isSandbox }: ListenerContext,
   method: string,
-  origin: string | undefined
+  origin: string | undefined,
+  { rawHeaders }: ClientResponse
 ): readonly string[] {
   if (origin === undefined && !drain.isDraining) return isSandbox ? sandboxHeader : noHeaders
   // A granted preflight already has its CORS headers.
   const granted = origin === undefined || method === 'OPTIONS'
     ? []
-    : cors.headersFor(origin, responseBuilder.headerFamilies)
+    : cors.headersFor(origin, rawHeaders)
   return [...(isSandbox ? sandboxHeader : noHeaders), ...granted, ...(drain.isDraining ? ['connection', 'close'] : [])]
 }
 

@@ -150,11 +150,6 @@ export class ResponseBuilder {
     return { status: response.status, rawHeaders, body: response.body, rest: response.rest }
   }
 
-  /** Prefixes of the position headers that clients get. */
-  get headerFamilies (): readonly string[] {
-    return emittedFamiliesOf(this.#settings.headers.emit, this.#tracker.family)
-  }
-
   #varyHeader (names: string | undefined): readonly string[] {
     const vary = varyOf(names, this.#variesByOrigin)
     return vary === undefined ? [] : ['vary', vary]
