@@ -84,7 +84,8 @@ export function recordResponse (
   const { request, method, url, id } = recorded
   const client = access.clientNameOf(request)
   if (tracer !== undefined) endTrace(tracer, recorded, endpoint, outcome, prepared, source)
-  metrics.answered(endpoint, outcome, prepared.status, tookMs / 1000, client)
+  const bytes = bodyBytesOf(prepared, method)
+  metrics.answered(endpoint, outcome, prepared.status, tookMs / 1000, bytes, client)
   if (!settings.access) return
   const sender = settings.clientAddress ? request : undefined
   const line = accessLineOf(settings, {
@@ -101,7 +102,7 @@ export function recordResponse (
     cacheStatus: rawHeaderValueOf(prepared.rawHeaders, 'cache-status'),
     upstream: source?.upstream,
     attempts: source?.attempts,
-    bytes: bodyBytesOf(prepared, method),
+    bytes,
     tookMs: Math.round(tookMs * 1000) / 1000
   }, requestIds.nextLineNumber())
   if (line !== undefined) log.info(line, 'request completed')

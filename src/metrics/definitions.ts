@@ -129,6 +129,9 @@ export const metricGroups = {
       endpoint,
       outcome
     }),
+    varve_response_bytes_total: counter('Bytes of the bodies of responses, as announced where they stream.', {
+      endpoint
+    }, { isSparse: true }),
     // Varve itself knows the version of keyed reads only.
     varve_pruned_requests_total: counter('Requests for pruned history, by the source of the response.', {
       endpoint,
@@ -230,6 +233,9 @@ export const metricGroups = {
     varve_upstream_request_duration_seconds: histogram(seconds, 'Time from a request to an upstream to its response.', {
       upstream
     }),
+    varve_upstream_response_bytes_total: counter('Bytes of bodies from the upstream, as announced where they stream.', {
+      upstream
+    }, { isSparse: true }),
     varve_upstream_up: gauge('min', '1 if the upstream is up, 0 if it is down, quarantined or not polled yet.', {
       upstream
     }),

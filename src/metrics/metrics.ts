@@ -231,9 +231,10 @@ export class Metrics {
     outcome: OutcomeName,
     status: number,
     tookSeconds: number,
+    bytes = 0,
     client?: string
   ): void {
-    this.#requests.add(endpoint, outcome, status, tookSeconds)
+    this.#requests.add(endpoint, outcome, status, tookSeconds, bytes)
     if (client !== undefined) this.#addClientRequests(client, outcome, 1)
   }
 
@@ -284,9 +285,9 @@ export class Metrics {
   readonly traced = (result: 'sent' | 'failed' | 'dropped', spans: number): void =>
     this.#counters.varve_trace_spans_total.inc({ result }, spans)
 
-  fetched (upstream: string, endpoint: string, status: string, tookSeconds: number): void {
+  fetched (upstream: string, endpoint: string, status: string, tookSeconds: number, bytes = 0): void {
     if (status === 'exhausted') this.#faults.descriptors_exhausted++
-    this.#upstreamRequests.add(upstream, endpoint, status, tookSeconds)
+    this.#upstreamRequests.add(upstream, endpoint, status, tookSeconds, bytes)
   }
 
   missed (endpoint: EndpointName, cause: MissCause): void {

@@ -10,12 +10,14 @@ interface Durations<Second extends string> {
   readonly buckets: number[]
   readonly byStatus: Map<number | string, number>
   sum: number
+  bytes: number
 }
 
-/** A counter by two labels and status, and the histogram of its requests by the labels that it has of the two. */
+/** A counter by two labels and status, a histogram of its requests by those labels it has, and bytes by the first. */
 interface SeriesOptions {
   readonly counter: CounterName
   readonly histogram: MetricName
+  readonly bytes: CounterName
   readonly labels: readonly [first: string, second: string]
 }
 
@@ -29,7 +31,7 @@ class TimedRequests<Second extends string> {
   readonly #durations = new Map<string, Map<Second, Durations<Second>>>()
 
   constructor (registry: Registry, options: SeriesOptions) {
-    const { counter, histogram, labels: [first, second] } = options
+    const { counter, histogram, bytes, labels: [first, second] } = options
     this.#options = options
     this.#definition = definitionOf(histogram)
     makeCollectedCounter(
@@ -43,6 +45,11 @@ class TimedRequests<Second extends string> {
           ])
         )
     )
+    makeCollectedCounter(
+      registry,
+      bytes,
+      () => this.all().map(({ labels, bytes }): LabelledValue => [{ [first]: labels[0] }, bytes])
+    )
     // Registers the members that a registry uses of a metric.
     registry.registerMetric({
       name: histogram,
@@ -51,12 +58,13 @@ class TimedRequests<Second extends string> {
     } as unknown as Metric)
   }
 
-  add (first: string, second: Second, status: number | string, seconds: number): void {
+  add (first: string, second: Second, status: number | string, seconds: number, bytes: number): void {
     const { bounds } = this.#definition
     const durations = this.#durationsOf(first, second)
     const { buckets, byStatus } = durations
     byStatus.set(status, (byStatus.get(status) ?? 0) + 1)
     durations.sum += seconds
+    durations.bytes += bytes
     let at = 0
     while (seconds > (bounds[at] ?? Infinity)) at++
     buckets[at] = (buckets[at] ?? 0) + 1
@@ -72,7 +80,7 @@ class TimedRequests<Second extends string> {
     let durations = bySecond.get(second)
     if (durations === undefined) {
       const buckets = Array.from({ length: this.#definition.bounds.length + 1 }, () => 0)
-      durations = { labels: [first, second], buckets, byStatus: new Map(), sum: 0 }
+      durations = { labels: [first, second], buckets, byStatus: new Map(), sum: 0, bytes: 0 }
       bySecond.set(second, durations)
     }
     return durations
@@ -109,6 +117,7 @@ export function upstreamSeries (registry: Registry): TimedRequests<string> {
   return new TimedRequests(registry, {
     counter: 'varve_upstream_requests_total',
     histogram: 'varve_upstream_request_duration_seconds',
+    bytes: 'varve_upstream_response_bytes_total',
     labels: ['upstream', 'endpoint']
   })
 }
@@ -121,12 +130,13 @@ export class RequestSeries {
     this.#requests = new TimedRequests(registry, {
       counter: 'varve_requests_total',
       histogram: 'varve_request_duration_seconds',
+      bytes: 'varve_response_bytes_total',
       labels: ['endpoint', 'outcome']
     })
   }
 
-  add (endpoint: string, outcome: OutcomeName, status: number, seconds: number): void {
-    this.#requests.add(endpoint, outcome, status, seconds)
+  add (endpoint: string, outcome: OutcomeName, status: number, seconds: number, bytes: number): void {
+    this.#requests.add(endpoint, outcome, status, seconds, bytes)
   }
 
   /** Adds up the requests since the start: by outcome, by endpoint, and those with status 500 or above. */

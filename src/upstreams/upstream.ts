@@ -52,7 +52,7 @@ export interface UpstreamOptions extends UpstreamConnectionOptions {
 
 /** Counts finished upstream requests for metrics; `status` is a status code or a failure reason. */
 export interface UpstreamMetrics {
-  fetched(upstream: string, endpoint: string, status: string, seconds: number): void
+  fetched(upstream: string, endpoint: string, status: string, seconds: number, bytes?: number): void
   brokeOffStream?(upstream: string): void
 }
 
@@ -284,7 +284,7 @@ export class Upstream {
         this.settings.onConnectionLost?.()
       })
       const response = this.responseOf(await exchange.received, release)
-      this.#count(request, String(response.status), startedMs)
+      this.#count(request, String(response.status), startedMs, bytesOf(response))
       return response
     } catch (error) {
       const failure = this.#failureOf(error, leftMs, timeoutMs)
@@ -299,8 +299,8 @@ export class Upstream {
     }
   }
 
-  #count ({ endpoint }: UpstreamRequest, status: string, startedMs: number): void {
-    this.#metrics.fetched(this.name, endpoint, status, (this.#now() - startedMs) / 1000)
+  #count ({ endpoint }: UpstreamRequest, status: string, startedMs: number, bytes = 0): void {
+    this.#metrics.fetched(this.name, endpoint, status, (this.#now() - startedMs) / 1000, bytes)
   }
 
   /** Reads the position of what this process or another one received; rejects a body of an unknown coding. */
@@ -496,4 +496,10 @@ function isTransferCoded ({ 'transfer-encoding': coding }: ResponseHeaders): boo
 
 function isFramed (headers: ResponseHeaders): boolean {
   return headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined
+}
+
+/** Returns the bytes of a body; those that its head announces, if it streams. */
+function bytesOf ({ body, rest, headers }: UpstreamResponse): number {
+  const announced = rest === undefined ? undefined : headers['content-length']
+  return typeof announced === 'string' && /^\d{1,15}$/.test(announced) ? Number(announced) : body.length
 }

@@ -35,6 +35,8 @@ const contract: ReadonlyArray<readonly [name: MetricName, type: string, ...label
   ['varve_chain_info', 'gauge', 'chain_id', 'space'],
   ['varve_reads_saved_total', 'counter', 'endpoint'],
   ['varve_not_stored_total', 'counter', 'endpoint', 'reason'],
+  ['varve_response_bytes_total', 'counter', 'endpoint'],
+  ['varve_upstream_response_bytes_total', 'counter', 'upstream'],
   ['varve_misses_total', 'counter', 'endpoint', 'cause'],
   ['varve_in_flight_bytes', 'gauge'],
   ['varve_upstream_slots_held_by_streams', 'gauge', 'upstream'],

@@ -3,6 +3,7 @@ import { metricList } from '../../src/metrics/definitions.js'
 import { sendRequest } from '../support/client.js'
 import { startSandboxNode } from '../support/replicas.js'
 import { scrape } from '../support/scrape.js'
+import { stamps, startStubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 import { varveAt } from '../support/varve.js'
 
@@ -28,6 +29,22 @@ t.test('reads saved are hits and coalesced reads', async t => {
   t.equal(await varve.metric('varve_reads_saved_total{endpoint="account_modules"}'), 3)
   const { totals } = JSON.parse((await sendRequest(varve.adminUrl, '/status.json')).body)
   t.match(totals, { readsSaved: 3, endpoints: [{ endpoint: 'account_modules', requests: 4, saved: 3 }] })
+})
+
+t.test('bytes are those of bodies, to clients and from upstreams, streamed ones as announced', async t => {
+  const stub = await startStubUpstream(t, ({ url = '' }, response) => {
+    const length = url.includes('/modules') ? 1000 : url === '/v1/spec.json' ? 3_000_000 : 2
+    response.writeHead(200, { 'content-type': 'application/json', 'content-length': length, ...stamps() })
+    response.end(`"${'x'.repeat(length - 2)}"`)
+  })
+  const varve = await varveAt(t, stub.url, { cache: { maxEntryMb: 1 }, head: { pollMs: 60_000 } })
+  const before = await varve.metric('varve_upstream_response_bytes_total{upstream="node"}') ?? 0
+  const read = '/v1/accounts/0x1/modules?ledger_version=500'
+  for (const target of [read, read, '/v1/spec.json']) await varve.get(target)
+  await varve.get(read, { method: 'HEAD' })
+  t.equal(await varve.metric('varve_response_bytes_total{endpoint="account_modules"}'), 2000)
+  t.equal(await varve.metric('varve_response_bytes_total{endpoint="other"}'), 3_000_000)
+  t.equal(await varve.metric('varve_upstream_response_bytes_total{upstream="node"}'), before + 3_001_000)
 })
 
 t.test('every duration histogram reaches from 50 us to 10 s in steps of at most 2.5 times', async t => {

@@ -7,6 +7,7 @@ import { checkAsync, seedTitle } from '../support/properties.js'
 
 const requests = definitionOf('varve_requests_total')
 const seconds = definitionOf('varve_request_duration_seconds')
+const bytes = definitionOf('varve_response_bytes_total')
 
 /** Prints a registry as sorted lines, since the order of series is free. */
 async function printed (registry: Registry): Promise<string[]> {
@@ -18,6 +19,7 @@ t.test(`a scrape equals prom-client's own (${seedTitle})`, async () => {
     endpoint: fc.constantFrom('info', 'other'),
     outcome: fc.constantFrom('miss' as const, 'hit_memory' as const),
     status: fc.constantFrom(200, 304, 503),
+    length: fc.nat(),
     tookSeconds: fc.oneof(fc.constantFrom(0, ...seconds.bounds), fc.double({ min: 0, max: 20, noNaN: true }))
   })
   await checkAsync(
@@ -38,8 +40,15 @@ t.test(`a scrape equals prom-client's own (${seedTitle})`, async () => {
         buckets: [...seconds.bounds],
         registers: [theirs]
       })
-      for (const { endpoint, outcome, status, tookSeconds } of responses) {
-        series.add(endpoint, outcome, status, tookSeconds)
+      const byteCounter = new Counter({
+        name: bytes.name,
+        help: bytes.help,
+        labelNames: ['endpoint'],
+        registers: [theirs]
+      })
+      for (const { endpoint, outcome, status, tookSeconds, length } of responses) {
+        series.add(endpoint, outcome, status, tookSeconds, length)
+        byteCounter.inc({ endpoint }, length)
         counter.inc({ endpoint, outcome, status })
         histogram.observe({ endpoint, outcome }, tookSeconds)
       }
@@ -56,6 +65,7 @@ t.test(`a scrape of upstream requests equals prom-client's own (${seedTitle})`, 
     upstream: fc.constantFrom('a', 'b'),
     endpoint: fc.constantFrom('info', 'other'),
     status: fc.constantFrom('200', '503', 'timeout'),
+    length: fc.nat(),
     // Sums of these are exact in any order.
     tookSeconds: fc.nat(20_480).map(parts => parts / 1024)
   })
@@ -73,8 +83,14 @@ t.test(`a scrape of upstream requests equals prom-client's own (${seedTitle})`, 
       buckets: [...durations.bounds],
       registers: [theirs]
     })
-    for (const { upstream, endpoint, status, tookSeconds } of responses) {
-      series.add(upstream, endpoint, status, tookSeconds)
+    const byteCounter = new Counter({
+      ...definitionOf('varve_upstream_response_bytes_total'),
+      labelNames: ['upstream'],
+      registers: [theirs]
+    })
+    for (const { upstream, endpoint, status, tookSeconds, length } of responses) {
+      series.add(upstream, endpoint, status, tookSeconds, length)
+      byteCounter.inc({ upstream }, length)
       counter.inc({ upstream, endpoint, status })
       histogram.observe({ upstream }, tookSeconds)
     }

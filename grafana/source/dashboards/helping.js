@@ -168,6 +168,23 @@ export default dashboard({
         [[sum(rate('varve_upstream_requests_total'), 'endpoint'), '{{endpoint}}']],
         { unit: 'reqps', stacked: true }
       )
+    ], [
+      8,
+      lines(
+        'Bytes to clients and from upstreams',
+        'Bytes of bodies per second; the further apart, the less traffic the upstreams carry and bill.',
+        [[sum(rate('varve_response_bytes_total')), 'to clients'], [
+          sum(rate('varve_upstream_response_bytes_total')),
+          'from upstreams'
+        ]],
+        { unit: 'Bps' }
+      ),
+      lines(
+        'Bytes to clients by endpoint',
+        'Bytes of bodies per second by endpoint; one that is most of the traffic may be compressed, or read in pages.',
+        [[sum(rate('varve_response_bytes_total'), 'endpoint'), '{{endpoint}}']],
+        { unit: 'Bps', stacked: true }
+      )
     ]],
     ['Response times', [
       8,
