@@ -1,5 +1,5 @@
 const byEndpoint =
-  /^instance_endpoint:|^varve_(?:request(?:s_total|_duration_)|response_bytes_|pruned_|not_stored_|misses_|reads_saved_|upstream_requests_|follow_observed_)/
+  /^instance_endpoint:|^varve_(?:request(?:s_total|_duration_)|response_bytes_|pruned_|not_stored_|misses_|reads_saved_|savings_|upstream_requests_|follow_observed_)/
 const byUpstream = /^varve_upstream_|^instance_upstream:/
 
 /**

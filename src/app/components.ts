@@ -294,6 +294,7 @@ export function buildComponents (
     redis: redisBackend?.link,
     version: release,
     isSandbox: sandbox !== undefined,
+    prices: config.savings.pricePerMillion,
     certificate
   })
   return {

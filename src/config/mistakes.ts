@@ -144,7 +144,8 @@ function isEmptyValue (value: unknown): boolean {
 }
 
 function keysAt (path: readonly string[]): string[] {
-  return Object.keys(shapeAt(path)?.properties ?? {})
+  const { properties = {}, propertyNames } = shapeAt(path) ?? {}
+  return [...Object.keys(properties), ...propertyNames?.enum ?? []]
 }
 
 function unitExampleOf ({ code }: z.core.$ZodIssue, path: readonly string[]): string {
@@ -163,6 +164,8 @@ function exampleOf (path: readonly string[], { code }: z.core.$ZodIssue): string
 /** Part of the JSON schema of the configuration. */
 interface Shape {
   readonly properties?: Readonly<Record<string, Shape>>
+  /** Names that the keys of a map may have. */
+  readonly propertyNames?: { readonly enum?: readonly string[] }
   readonly items?: Shape
   readonly default?: unknown
   readonly description?: string
@@ -181,7 +184,7 @@ function shapeAt (path: readonly string[]): Shape | undefined {
  */
 function nearestKeyOf (key: string, path: readonly string[]): string | undefined {
   if (!isNameLike(key)) return undefined
-  const nearby = closeNameTo(key, Object.keys(shapeAt(path)?.properties ?? {}))
+  const nearby = closeNameTo(key, keysAt(path))
   if (nearby !== undefined) return nearby
   const paths = pathsIn(wholeShape())
   const name = closeNameTo(key, [...new Set(paths.map(one => one.at(-1) ?? ''))])

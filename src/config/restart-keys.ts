@@ -14,6 +14,7 @@ export const restartPaths = [
   'head',
   'headers',
   'cache',
+  'savings',
   'tracing'
 ] as const
 

@@ -1,5 +1,6 @@
 import { isIP } from 'node:net'
 import { z } from 'zod'
+import { endpointNames } from '../api/endpoints.js'
 import { leavesEachWorkerASlot } from './worker-upstream-limits.js'
 import { mistakeInCiphers } from './ciphers.js'
 import {
@@ -268,6 +269,10 @@ export const configSchema = z.strictObject({
       reject(context, ['keys'], 'expected at least one key, because required is true')
     }
   }),
+  savings: z.strictObject({
+    pricePerMillion: z.partialRecord(z.enum(['default', ...endpointNames]), z.number().min(0).max(1e9))
+      .default({})
+  }).prefault({}),
   passThrough: z.enum(['none', 'reads', 'transactions', 'all']).default('reads'),
   tracing: z.strictObject({
     otlpUrl: collectorUrl.nullable().default(null),

@@ -157,6 +157,10 @@ export const metricGroups = {
       'Client requests answered without an upstream request of their own: hits and coalesced reads.',
       { endpoint: endpointNames }
     ),
+    varve_savings_total: counter(
+      'Price of the upstream requests that reads saved, at savings.pricePerMillion, in its currency.',
+      { endpoint: endpointNames }
+    ),
     varve_stale_latest_total: counter('Moving reads served from behind the served head.'),
     varve_version_waits_total: counter('Reads that waited for a version or a transaction, by result.', {
       result: versionWaitResults

@@ -54,6 +54,8 @@ export interface GaugeSources {
   /** Release of varve. */
   readonly version: string
   readonly isSandbox: boolean
+  /** Prices of a million upstream requests, by endpoint. */
+  readonly prices: Readonly<Record<string, number | undefined>>
   /** Present only on a TLS listener. */
   readonly certificate?: { readonly notAfterSeconds: number } | undefined
 }
@@ -80,6 +82,7 @@ export class Metrics {
 
   #following: FollowMetrics | undefined
   #lostLines = (): number => 0
+  #prices: GaugeSources['prices'] = {}
   #wasLastReloadSuccessful = true
 
   constructor () {
@@ -100,6 +103,13 @@ export class Metrics {
       const { endpoints } = this.#requests.sums
       return endpointNames.map((endpoint): LabelledValue => [{ endpoint }, endpoints[endpoint]?.saved ?? 0])
     })
+    makeCollectedCounter(registry, 'varve_savings_total', () => {
+      const { endpoints } = this.#requests.sums
+      return endpointNames.map((endpoint): LabelledValue => [
+        { endpoint },
+        this.#priceOf(endpoint, endpoints[endpoint]?.saved ?? 0)
+      ])
+    })
     makeCollectedCounter(registry, 'varve_log_lines_lost_total', () => [[{}, this.#lostLines()]])
     // The primary counts reloads; workers keep their initial 1, and `min` shows the primary's value.
     makeGauge(registry, 'varve_config_last_reload_successful', () => Number(this.#wasLastReloadSuccessful))
@@ -109,6 +119,7 @@ export class Metrics {
   /** Registers the gauges, which are read at a scrape, and starts the counters of the tiers in use. */
   registerGauges (sources: GaugeSources): void {
     const { tracker, versionWaits, lowestRequested, tiers, upstreamPool, inFlight, redis, certificate } = sources
+    this.#prices = sources.prices
     const add = (name: MetricName, read: () => number | readonly LabelledValue[]): void =>
       makeGauge(this.registry, name, read)
     const positionGauge = (read: (position: NonNullable<Tracker['position']>) => bigint) => (): number =>
@@ -162,6 +173,10 @@ export class Metrics {
     this.#addTiers(tiers)
   }
 
+  #priceOf (endpoint: string, requests: number): number {
+    return (this.#prices[endpoint] ?? this.#prices['default'] ?? 0) * requests / 1e6
+  }
+
   /** Registers the sizes of tiers and starts their counters. */
   #addTiers (tiers: GaugeSources['tiers']): void {
     const eachTier = (member: 'entries' | 'bytes' | 'maxBytes') => (): LabelledValue[] =>
@@ -206,8 +221,10 @@ export class Metrics {
 
   /** Requests since the start, for the status page. */
   get totals (): Totals {
+    const { endpoints } = this.#requests.sums
     return {
-      endpoints: this.#requests.sums.endpoints,
+      endpoints,
+      savings: Object.entries(endpoints).reduce((sum, [name, { saved }]) => sum + this.#priceOf(name, saved), 0),
       hits: this.#requests.durations(outcome => outcome.startsWith('hit_')),
       misses: this.#requests.durations(outcome => outcome === 'miss')
     }

@@ -1,6 +1,8 @@
 /** Requests of a process since its start; all parts can be added to those of other processes. */
 export interface Totals {
   readonly endpoints: Readonly<Record<string, { readonly requests: number, readonly saved: number }>>
+  /** Price of the upstream requests that reads saved. */
+  readonly savings: number
   /** Durations of hits and of misses: a count for each bucket, the last one above all bounds. */
   readonly hits: readonly number[]
   readonly misses: readonly number[]
@@ -18,17 +20,23 @@ export function sumTotals (all: readonly Totals[]): Totals {
       sum.saved += saved
     }
   }
-  return { endpoints, hits: sumBuckets(all.map(({ hits }) => hits)), misses: sumBuckets(all.map(each => each.misses)) }
+  return {
+    endpoints,
+    savings: all.reduce((sum, { savings }) => sum + savings, 0),
+    hits: sumBuckets(all.map(({ hits }) => hits)),
+    misses: sumBuckets(all.map(each => each.misses))
+  }
 }
 
 /** Totals as the status page shows them. */
 export type TotalsSummary = ReturnType<typeof summaryOf>
 
 /** Summarises totals; `bounds` are the upper bounds of the buckets in seconds. */
-export function summaryOf ({ endpoints, hits, misses }: Totals, bounds: readonly number[]) {
+export function summaryOf ({ endpoints, savings, hits, misses }: Totals, bounds: readonly number[]) {
   const rows = Object.entries(endpoints).map(([endpoint, counts]) => ({ endpoint, ...counts }))
   return {
     readsSaved: rows.reduce((sum, { saved }) => sum + saved, 0),
+    savings,
     hitMs: quantilesOf(hits, bounds),
     missMs: quantilesOf(misses, bounds),
     endpoints: rows.sort((a, b) => b.requests - a.requests).slice(0, maxEndpoints)

@@ -51,6 +51,7 @@ pages: { eventsTtlSeconds: 3600, pinned: false, strict: false }
 audit: { share: 0.001, followedShare: 0.01 }
 limits: { bodyKb: 1024, headerKb: 16, connections: null, inFlightMb: null, loopLagMs: 100, client: { requestsPerSecond: null, burst: null, exemptHits: true } }
 clients: { required: false, keys: [] }
+savings: { pricePerMillion: {} }
 passThrough: reads
 tracing: { otlpUrl: null, headers: {}, serviceName: varve, sample: 0.01 }
 cors: { origins: "*" }

@@ -14,9 +14,10 @@ t.test('chain id and space are labels, once a chain is known', async t => {
   ])
 })
 
-t.test('reads saved are hits and coalesced reads', async t => {
+t.test('reads saved are hits and coalesced reads, with their price', async t => {
   const sandbox = await startSandboxNode(t)
-  const varve = await varveAt(t, sandbox.url)
+  const pricePerMillion = { default: 20, account_modules: 1_000_000 }
+  const varve = await varveAt(t, sandbox.url, { savings: { pricePerMillion } })
   const read = `/v1/accounts/0x1/modules?ledger_version=${sandbox.ledger.head.version}`
   const hold = sandbox.faults.hold('account_modules')
   const both = [varve.get(read), varve.get(read)]
@@ -28,7 +29,11 @@ t.test('reads saved are hits and coalesced reads', async t => {
   await varve.get(read)
   t.equal(await varve.metric('varve_reads_saved_total{endpoint="account_modules"}'), 3)
   const { totals } = JSON.parse((await sendRequest(varve.adminUrl, '/status.json')).body)
-  t.match(totals, { readsSaved: 3, endpoints: [{ endpoint: 'account_modules', requests: 4, saved: 3 }] })
+  t.equal(await varve.metric('varve_savings_total{endpoint="account_modules"}'), 3)
+  await varve.get('/v1')
+  await varve.get('/v1')
+  t.equal(await varve.metric('varve_savings_total{endpoint="index"}'), 0.00002, 'at the default price')
+  t.match(totals, { readsSaved: 3, savings: 3, endpoints: [{ endpoint: 'account_modules', requests: 4, saved: 3 }] })
 })
 
 t.test('bytes are those of bodies, to clients and from upstreams, streamed ones as announced', async t => {

@@ -147,6 +147,7 @@ export function healthyStatus (change: object = {}): StatusFixture {
     },
     totals: {
       readsSaved: 18_204_377,
+      savings: 364.09,
       hitMs: { p50: 0.071, p99: 0.94 },
       missMs: { p50: 4.2, p99: 38.5 },
       endpoints: [

@@ -184,6 +184,13 @@ export default dashboard({
         'Bytes of bodies per second by endpoint; one that is most of the traffic may be compressed, or read in pages.',
         [[sum(rate('varve_response_bytes_total'), 'endpoint'), '{{endpoint}}']],
         { unit: 'Bps', stacked: true }
+      ),
+      lines(
+        'Price of the reads saved',
+        'What upstream requests instead of hits would have cost per day, by endpoint, at savings.pricePerMillion; 0 ' +
+          'without prices.',
+        [[`86400 * ${sum(rate('varve_savings_total'), 'endpoint')}`, '{{endpoint}}']],
+        { stacked: true }
       )
     ]],
     ['Response times', [

@@ -211,13 +211,14 @@ const pages = [
 
 /** Shows reads saved, and how long hits and misses take. */
 export function showTotals (totals) {
-  const { readsSaved, hitMs, missMs, endpoints = [] } = totals ?? {}
+  const { readsSaved, savings = 0, hitMs, missMs, endpoints = [] } = totals ?? {}
   facts(byId('totals'), [
     [
       'Reads saved',
       readsSaved === undefined ? 'unknown' : grouped(readsSaved),
       'answered without an upstream request of their own'
     ],
+    ...(savings > 0 ? [['Price of these reads', savings.toFixed(2), 'at savings.pricePerMillion']] : []),
     ['Hits, p50 and p99', ...quantiles(hitMs, 'no hits')],
     ['Misses, p50 and p99', ...quantiles(missMs, 'no misses')]
   ])
