@@ -104,7 +104,7 @@ t.test('recording rules are named by level, metric and operation', async t => {
 
 t.test('rules and runbooks name only metrics, labels and label values that varve has', async t => {
   const series = new Map<string, MetricDefinition['labels']>([
-    ...metricList.map(({ name, labels }) => [name, labels] as const),
+    ...metricList.map(({ name, labels, bounds }) => [name, { ...labels, le: bounds.map(String) }] as const),
     ...records.map(record => [record, {}] as const),
     ['up', {}]
   ])
