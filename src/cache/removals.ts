@@ -26,9 +26,9 @@ export class Removals {
   /** Returns why a key is absent: `first` if it never left the tier, `unknown` if others may have taken its slot. */
   causeOf (key: string): MissCause {
     const { slot, tag } = digestOf(key)
-    const known = this.#slots[slot] ?? 0
+    const known = this.#slots[slot] as number
     if (known === 0) return 'first'
-    return (known ^ tag) >>> causeBits === 0 ? removalCauses[(known & 0b111) - 1] ?? 'unknown' : 'unknown'
+    return (known ^ tag) >>> causeBits === 0 ? removalCauses[(known & 0b111) - 1] as RemovalCause : 'unknown'
   }
 }
 
