@@ -12,14 +12,14 @@ export class TokenBucket {
   // Time at which the bucket is full again.
   #fullAt = -Infinity
 
-  /** Takes a token: 0 on success, else the time until one is free, with nothing taken. */
-  take (now: number, { interval, burst }: TokenRate): number {
+  /** Takes tokens: 0 on success, else the time until as many are free, with nothing taken. */
+  take (now: number, { interval, burst }: TokenRate, count = 1): number {
     // Ignores a time beyond a whole burst: it belongs to another rate.
     const isCurrent = this.#fullAt >= now && this.#fullAt <= now + burst * interval + negligible
     const fullAt = isCurrent ? this.#fullAt : now
-    const wait = fullAt + interval - now - burst * interval
+    const wait = fullAt + count * interval - now - burst * interval
     if (wait > negligible) return wait
-    this.#fullAt = fullAt + interval
+    this.#fullAt = fullAt + count * interval
     return 0
   }
 

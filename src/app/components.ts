@@ -282,10 +282,16 @@ export function buildComponents (
     cordons,
     sendProbe: async (...probe) => await probes.fetch(...probe),
     peerHeadAgeMs: () => Math.min(tracker.peerHeadAgeMs, following.peerHeadAgeMs),
+    shared: {
+      buckets: redisBackend?.budgets ?? host.budgets,
+      processes: () => config.workers * peerSync.hosts,
+      hosts: () => peerSync.hosts
+    },
     sandbox
   })
   metrics.registerGauges({
     tracker,
+    peers: peerSync,
     versionWaits,
     lowestRequested,
     tiers: [memory, ...lowerTiers],

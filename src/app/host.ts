@@ -13,6 +13,8 @@ export interface Host {
   readonly carrier: Carrier
   /** Counts what clients consume in all processes. */
   readonly buckets: TokenBuckets
+  /** Counts what all processes send to upstreams; rejects while it cannot. Undefined for a process that runs alone. */
+  readonly budgets: TokenBuckets | undefined
   /** Names of upstreams that are out of service already. */
   readonly cordoned: readonly string[]
   /** Log of all processes, if another one keeps it. */
@@ -31,6 +33,7 @@ export function hostOfOne (now: () => number): Host {
     configuration: randomUUID(),
     carrier: noCarrier,
     buckets: new LocalBuckets(now),
+    budgets: undefined,
     cordoned: [],
     log: undefined,
     lease: async () => true,

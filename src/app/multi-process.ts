@@ -209,7 +209,7 @@ class PrimaryProcess {
     this.#logMembers.set(worker, member)
     return {
       ...logMethodsFor(member, this.#diskLog),
-      take: (clientId, allowance) => this.#buckets.take(clientId, allowance),
+      take: (clientId, allowance, count) => this.#buckets.take(clientId, allowance, count),
       refund: (clientId, allowance) => {
         this.#buckets.refund(clientId, allowance)
       },

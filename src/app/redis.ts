@@ -9,7 +9,7 @@ import { RedisLink, type RedisMetrics } from '../redis/link.js'
 import { RedisSubscriber } from '../redis/subscriber.js'
 import { DnsCache } from '../upstreams/dns.js'
 import { type WriteBudget } from '../cache/write-queue.js'
-import { type TokenBuckets } from '../clients/token-buckets.js'
+import { noBuckets, type TokenBuckets } from '../clients/token-buckets.js'
 import { RedisBuckets } from '../clients/redis-buckets.js'
 import { bytesPerMb } from '../config/units.js'
 import { type Space } from '../chain/space.js'
@@ -112,6 +112,8 @@ export interface RedisBackend extends StoreBackend {
   tailOf(parts: HostTailParts): RedisTail
   /** Counts client limits across all replicas. */
   readonly buckets: TokenBuckets
+  /** Counts what all replicas send to upstreams; rejects while Redis does not. */
+  readonly budgets: TokenBuckets
   /** Stops the use of Redis until its records are read again, because another process has lost it. */
   onLost(): void
 }
@@ -126,6 +128,8 @@ function redisBackendOf (link: RedisLink, records: Records, options: RedisBacken
   const { maxEntryMb, redis: { keyPrefix, ttlSeconds } } = options.config
   const settingsCheck = new RedisSettingsCheck(link)
   const buckets = new RedisBuckets(link, redisKeyPrefix(keyPrefix), options.localBuckets, now)
+  const budgets = new RedisBuckets(link, redisKeyPrefix(keyPrefix), noBuckets, now)
+  const limitError = (): string | undefined => buckets.scriptError ?? budgets.scriptError
   const purgeState = new PurgeState()
   const tier = new RedisTier(link, {
     keyPrefix,
@@ -190,13 +194,14 @@ function redisBackendOf (link: RedisLink, records: Records, options: RedisBacken
       }),
     shared: { records, place, tier, purges, releases },
     buckets,
+    budgets,
     warnings: () =>
       link.isUp
         ? [
           ...settingsCheck.warnings,
-          ...(buckets.scriptError === undefined
+          ...(limitError() === undefined
             ? []
-            : [`Redis does not count client limits, so each process counts alone: ${buckets.scriptError}`]),
+            : [`Redis does not count limits, so each process counts alone: ${limitError()}`]),
           ...(fetchLeases.scriptError === undefined
             ? []
             : [`Redis grants no leases, so each host fetches for itself: ${fetchLeases.scriptError}`]),

@@ -15,6 +15,7 @@ import { type Resolve } from '../upstreams/dns.js'
 import { HeadPoller, type HeadPollers, type UpstreamPoll } from '../upstreams/head-pollers.js'
 import { Hedger, type HedgeMetrics } from '../upstreams/hedger.js'
 import { type InFlightBytes } from '../upstreams/in-flight-bytes.js'
+import { type SharedLimits } from '../upstreams/shared-rate.js'
 import { type UpstreamPool } from '../upstreams/upstream-pool.js'
 import { type UpstreamSoftwareReleases } from '../upstreams/upstream-software-releases.js'
 import { type SendProbe, Upstream, type UpstreamMetrics, type UpstreamState } from '../upstreams/upstream.js'
@@ -38,6 +39,7 @@ export interface UpstreamLifecycleOptions {
   readonly cordons: ReadonlySet<string>
   readonly sendProbe: SendProbe
   readonly peerHeadAgeMs: () => number
+  readonly shared: SharedLimits
   readonly sandbox: NamedUpstream | undefined
 }
 
@@ -139,6 +141,7 @@ function monitorUpstream (
       },
       maxBufferedBytes: cache.maxEntryMb * bytesPerMb,
       inFlight,
+      shared: options.shared,
       now,
       acceptsTimestamp: usec => futureTimestampGuard.accepts(usec),
       isCordoned: () => cordons.has(config.name)

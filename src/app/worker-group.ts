@@ -11,7 +11,6 @@ import { MemoryRecords, type Records } from '../peers/records.js'
 import { type WorkerPool, type WorkerPoolOptions } from '../peers/worker-pool.js'
 import { type WorkerHandle } from '../peers/worker-handle.js'
 import { inFlightMbOf } from '../config/in-flight-memory.js'
-import { workerUpstreamLimitsOf } from '../config/worker-upstream-limits.js'
 import { type RedisConnection } from './redis.js'
 
 // A worker that still starts applies the change afterwards.
@@ -132,7 +131,10 @@ export function workerConfigOf (config: Config): Config {
   const { workers, upstreams, cache, limits } = config
   return {
     ...config,
-    upstreams: upstreams.map(upstream => ({ ...upstream, ...workerUpstreamLimitsOf(upstream, workers) })),
+    upstreams: upstreams.map(upstream => ({
+      ...upstream,
+      maxConcurrent: Math.floor(upstream.maxConcurrent / workers)
+    })),
     limits: {
       ...limits,
       connections: limits.connections && Math.max(1, Math.floor(limits.connections / workers)),

@@ -1,7 +1,7 @@
 import cluster from 'node:cluster'
 import { type Logger } from 'pino'
 import { type LogMember } from '../cache/disk-keeper.js'
-import { LocalBuckets } from '../clients/token-buckets.js'
+import { LocalBuckets, noBuckets } from '../clients/token-buckets.js'
 import { Metrics } from '../metrics/metrics.js'
 import { processStatusOf } from '../http/status.js'
 import { IpcBuckets, IpcCarrier } from '../peers/ipc-carrier.js'
@@ -136,6 +136,7 @@ class PrimaryLink {
       carrier: this.#carrier,
       log: settings && new IpcLog(settings, primary, this.#logMember),
       buckets: new IpcBuckets(primary, new LocalBuckets(() => performance.now())),
+      budgets: new IpcBuckets(primary, noBuckets),
       lease: async (name, ms) => await primary.call(leaseTimeoutMs, 'lease', name, ms),
       release: async name => await primary.call(leaseTimeoutMs, 'release', name),
       purgeOthers: body => {

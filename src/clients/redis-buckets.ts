@@ -6,12 +6,13 @@ import { type ClientRateLimit, type TokenBuckets } from './token-buckets.js'
 const takeScript = `
 local time = redis.call('TIME')
 local now = time[1] * 1000 + time[2] / 1000
-local every, burst = tonumber(ARGV[1]), tonumber(ARGV[2])
+local every, burst, count = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local full = tonumber(redis.call('GET', KEYS[1]) or '') or now
 if not (full >= now and full <= now + every * burst) then full = now end
-local wait = full + every - now - every * burst
+local taken = every * count
+local wait = full + taken - now - every * burst
 if wait > 0.001 then return math.ceil(wait) end
-redis.call('SET', KEYS[1], string.format('%.3f', full + every), 'PX', math.ceil(full + every - now))
+redis.call('SET', KEYS[1], string.format('%.3f', full + taken), 'PX', math.ceil(full + taken - now))
 return 0
 `
 
@@ -53,13 +54,13 @@ export class RedisBuckets implements TokenBuckets {
     return this.#scriptError
   }
 
-  async take (clientId: string, allowance: ClientRateLimit): Promise<number> {
+  async take (clientId: string, allowance: ClientRateLimit, count = 1): Promise<number> {
     const limitedForMs = (this.#limitedUntilMs.get(clientId) ?? 0) - this.#now()
-    // Ignores a longer wait than one token takes: it came from another limit.
-    if (limitedForMs > 0 && limitedForMs <= 1000 / allowance.perSecond) return limitedForMs
+    // Ignores a longer wait than the tokens take: it came from another limit.
+    if (limitedForMs > 0 && limitedForMs <= 1000 * count / allowance.perSecond) return limitedForMs
     this.#limitedUntilMs.delete(clientId)
-    const waitMs = await this.#takeFromRedis(clientId, allowance)
-    if (waitMs === undefined) return await this.#fallback.take(clientId, allowance)
+    const waitMs = await this.#takeFromRedis(clientId, allowance, count)
+    if (waitMs === undefined) return await this.#fallback.take(clientId, allowance, count)
     if (waitMs > 0) this.#rememberLimited(clientId, waitMs)
     return waitMs
   }
@@ -75,15 +76,20 @@ export class RedisBuckets implements TokenBuckets {
   }
 
   /** Undefined where Redis gives no valid response. */
-  async #takeFromRedis (clientId: string, { perSecond, burst }: ClientRateLimit): Promise<number | undefined> {
+  async #takeFromRedis (
+    clientId: string,
+    { perSecond, burst }: ClientRateLimit,
+    count: number
+  ): Promise<number | undefined> {
     try {
+      const interval = 1000 / perSecond
       const waitMs = await this.#link.run(
         'limit',
-        async client => await client.eval(takeScript, 1, this.#prefix + clientId, 1000 / perSecond, burst)
+        async client => await client.eval(takeScript, 1, this.#prefix + clientId, interval, burst, count)
       )
       this.#scriptError = undefined
       // Rejects values that this script cannot return.
-      return typeof waitMs === 'number' && waitMs >= 0 && waitMs <= Math.ceil(1000 / perSecond) ? waitMs : undefined
+      return typeof waitMs === 'number' && waitMs >= 0 && waitMs <= Math.ceil(count * interval) ? waitMs : undefined
     } catch (error) {
       // The link counts the failure; a script error lasts until an operator changes Redis.
       if (error instanceof Error && error.name === 'ReplyError') this.#scriptError = error.message

@@ -6,14 +6,20 @@ export interface ClientRateLimit {
   readonly burst: number
 }
 
-/** Token buckets of clients. */
+/** Token buckets of clients, and of upstreams whose rates processes share. */
 export interface TokenBuckets {
-  /** Takes a token: 0 on success, else milliseconds until one is free, with nothing taken. */
-  take(clientId: string, allowance: ClientRateLimit): number | Promise<number>
+  /** Takes tokens: 0 on success, else milliseconds until as many are free, with nothing taken. */
+  take(clientId: string, allowance: ClientRateLimit, count?: number): number | Promise<number>
   /** Takes a token without waiting; only buckets of this process can. */
   takeNow?(clientId: string, allowance: ClientRateLimit): number
   /** Returns a token for a request that turned out to be free. */
   refund(clientId: string, allowance: ClientRateLimit): void
+}
+
+/** Buckets that cannot be reached: a caller has another limit for itself. */
+export const noBuckets: TokenBuckets = {
+  take: async () => await Promise.reject(new Error('no buckets can be reached')),
+  refund: () => {}
 }
 
 // Bounds memory to some 10 MB (law 10: nothing grows without bound); the least recent client is dropped and starts with
@@ -30,11 +36,11 @@ export class LocalBuckets implements TokenBuckets {
     this.#now = now
   }
 
-  take (clientId: string, allowance: ClientRateLimit): number {
-    return this.takeNow(clientId, allowance)
+  take (clientId: string, allowance: ClientRateLimit, count = 1): number {
+    return this.takeNow(clientId, allowance, count)
   }
 
-  takeNow (clientId: string, allowance: ClientRateLimit): number {
+  takeNow (clientId: string, allowance: ClientRateLimit, count = 1): number {
     const bucket = this.#buckets.get(clientId) ?? new TokenBucket()
     this.#buckets.delete(clientId)
     this.#buckets.set(clientId, bucket)
@@ -42,7 +48,7 @@ export class LocalBuckets implements TokenBuckets {
       if (this.#buckets.size <= maxClients) break
       this.#buckets.delete(leastRecent)
     }
-    return bucket.take(this.#now(), tokenRateOf(allowance))
+    return bucket.take(this.#now(), tokenRateOf(allowance), count)
   }
 
   refund (clientId: string, allowance: ClientRateLimit): void {

@@ -1,7 +1,6 @@
 import { isIP } from 'node:net'
 import { z } from 'zod'
 import { endpointNames } from '../api/endpoints.js'
-import { leavesEachWorkerASlot } from './worker-upstream-limits.js'
 import { mistakeInCiphers } from './ciphers.js'
 import {
   reject,
@@ -299,10 +298,9 @@ export const configSchema = z.strictObject({
   if (listen === admin.listen && hostAndPort(listen).port !== 0) {
     reject(context, ['admin', 'listen'], 'expected another address than listen')
   }
-  const few = upstreams.findIndex(upstream => !leavesEachWorkerASlot(workers, upstream))
+  const few = upstreams.findIndex(({ maxConcurrent }) => maxConcurrent < workers)
   if (few !== -1) {
-    const limits = `upstreams.${few}.maxConcurrent and requestsPerSecond`
-    reject(context, ['workers'], `expected fewer workers: each needs a share of ${limits}`)
+    reject(context, ['workers'], `expected fewer workers: each needs a share of upstreams.${few}.maxConcurrent`)
   }
 })
 

@@ -2,6 +2,7 @@ import { versionWaitResults } from '../chain/version-waits.js'
 import { leaseResults } from '../cache/coalescer.js'
 import { hedgeResults } from '../upstreams/hedger.js'
 import { failureReasons } from '../upstreams/upstream-failure.js'
+import { tokenSources } from '../upstreams/shared-rate.js'
 import { upstreamStates } from '../upstreams/upstream.js'
 import { auditResults, observedResults } from '../proxy/audit-sampler.js'
 import { missCauses } from '../cache/removals.js'
@@ -259,7 +260,13 @@ export const metricGroups = {
       { upstream }
     ),
     varve_upstream_in_flight: gauge('sum', 'Requests in flight to the upstream.', { upstream }),
-    varve_upstream_max_concurrent: gauge('sum', 'Limit on requests in flight to the upstream.', { upstream }),
+    varve_upstream_max_concurrent: gauge('sum', 'Limit on requests in flight to the upstream, of this replica.', {
+      upstream
+    }),
+    varve_upstream_tokens_total: counter('Requests allowed by requestsPerSecond, by what they were taken from.', {
+      upstream,
+      source: tokenSources
+    }),
     varve_upstream_waiting: gauge('sum', 'Requests queued for a slot of the upstream.', { upstream }),
     varve_upstream_slots_held_by_streams: gauge('sum', 'Slots held by responses that stream.', { upstream }),
     varve_upstream_streams_broken_off_total: counter(
@@ -297,6 +304,7 @@ export const metricGroups = {
     varve_sandbox: gauge('max', '1 if varve serves the made-up data of its embedded sandbox.'),
     varve_level: gauge('max', 'Severity as /readyz and the status page show it: 0 green, 1 amber, 2 red.'),
     varve_workers: gauge('sum', 'Processes that serve reads.'),
+    varve_replicas: gauge('max', 'Live replicas that share the limits of upstreams, as this one last knew.'),
     varve_in_flight_bytes: gauge('sum', 'Bytes outside the cache: responses, request bodies, writes to Redis.'),
     varve_in_flight_max_bytes: gauge('sum', 'Limit on bytes outside the cache: limits.inFlightMb.'),
     varve_workers_lost_total: counter('Workers that crashed or hung and were replaced.'),

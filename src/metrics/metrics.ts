@@ -23,6 +23,7 @@ import { type Totals } from './totals.js'
 import { type LeaseResult } from '../cache/coalescer.js'
 import { type HedgeResult } from '../upstreams/hedger.js'
 import { type InFlightBytes } from '../upstreams/in-flight-bytes.js'
+import { type TokenSource } from '../upstreams/shared-rate.js'
 import { lagSecondsOf } from '../upstreams/ranking.js'
 import { type Upstream, upstreamStates } from '../upstreams/upstream.js'
 import { type AuditResult, type ObservedResult } from '../proxy/audit-sampler.js'
@@ -44,6 +45,7 @@ const removedDefaults = ['nodejs_active_handles', 'nodejs_active_requests', 'nod
 /** Objects that gauges read at a scrape. */
 export interface GaugeSources {
   readonly tracker: Tracker
+  readonly peers: { readonly hosts: number }
   readonly versionWaits: Pick<VersionWaits, 'waiting'>
   readonly lowestRequested: LowestRecentRequest
   readonly tiers: ReadonlyArray<Pick<Store<never, unknown>, 'name' | 'status'>>
@@ -118,7 +120,7 @@ export class Metrics {
 
   /** Registers the gauges, which are read at a scrape, and starts the counters of the tiers in use. */
   registerGauges (sources: GaugeSources): void {
-    const { tracker, versionWaits, lowestRequested, tiers, upstreamPool, inFlight, redis, certificate } = sources
+    const { tracker, versionWaits, lowestRequested, tiers, upstreamPool, inFlight, redis, peers, certificate } = sources
     this.#prices = sources.prices
     const add = (name: MetricName, read: () => number | readonly LabelledValue[]): void =>
       makeGauge(this.registry, name, read)
@@ -169,6 +171,7 @@ export class Metrics {
     }
     add('varve_sandbox', () => Number(sources.isSandbox))
     add('varve_workers', () => 1)
+    add('varve_replicas', () => peers.hosts)
     add('varve_build_info', () => [[{ version: sources.version }, 1]])
     this.#addTiers(tiers)
   }
@@ -298,6 +301,9 @@ export class Metrics {
 
   readonly brokeOffStream = (upstream: string): void =>
     this.#counters.varve_upstream_streams_broken_off_total.inc({ upstream })
+
+  readonly tookTokens = (upstream: string, source: TokenSource, count: number): void =>
+    this.#counters.varve_upstream_tokens_total.inc({ upstream, source }, count)
 
   readonly traced = (result: 'sent' | 'failed' | 'dropped', spans: number): void =>
     this.#counters.varve_trace_spans_total.inc({ result }, spans)

@@ -58,7 +58,7 @@ function recordsThrough (primary: PrimaryCalls, place: RecordPlace, onHang: () =
   }
 }
 
-/** Counts client limits in the primary process, so one limit holds across all workers. */
+/** Counts limits in the primary process, so one limit holds across all workers. */
 export class IpcBuckets implements TokenBuckets {
   readonly #primary: PrimaryCalls
   readonly #fallback: TokenBuckets
@@ -68,9 +68,9 @@ export class IpcBuckets implements TokenBuckets {
     this.#fallback = fallback
   }
 
-  async take (clientId: string, allowance: ClientRateLimit): Promise<number> {
-    return await this.#primary.call(takeTimeoutMs, 'take', clientId, allowance).catch(
-      async () => await this.#fallback.take(clientId, allowance)
+  async take (clientId: string, allowance: ClientRateLimit, count = 1): Promise<number> {
+    return await this.#primary.call(takeTimeoutMs, 'take', clientId, allowance, count).catch(
+      async () => await this.#fallback.take(clientId, allowance, count)
     )
   }
 

@@ -50,10 +50,17 @@ export class PeerSync {
   #isSyncRequested = false
   #notified: { readonly space: Space, readonly places: number } | undefined
   #heartbeatAtMs = -Infinity
+  #readAtMs = -Infinity
+  #hosts = 1
   #remembered: { readonly space: Space, readonly atMs: number } | undefined
 
   constructor (options: PeerSyncOptions) {
     this.#options = options
+  }
+
+  /** Live hosts as last known, this one included; while Redis cannot be read, none leaves or joins. */
+  get hosts (): number {
+    return this.#hosts
   }
 
   start (): void {
@@ -149,10 +156,15 @@ export class PeerSync {
   #updateLivePeers (peers: readonly Heartbeat[], { releases }: RedisParts): void {
     const { host, now } = this.#options
     const nowMs = now()
+    // A beat that could not be read has not stopped.
+    const unreadMs = nowMs - this.#readAtMs > heartbeatEveryMs ? nowMs - this.#readAtMs : 0
+    this.#readAtMs = nowMs
+    for (const [id, peer] of this.#heartbeats) this.#heartbeats.set(id, { ...peer, atMs: peer.atMs + unreadMs })
     for (const peer of peers) {
       if (this.#heartbeats.get(peer.id)?.beat !== peer.beat) this.#heartbeats.set(peer.id, { ...peer, atMs: nowMs })
     }
     const live = [...this.#heartbeats.values()].filter(({ id, atMs }) => id !== host && nowMs - atMs <= goneAfterMs)
+    this.#hosts = 1 + live.length
     releases.replacePeerReleases(live.flatMap(peer => peer.releases))
   }
 }

@@ -1,4 +1,5 @@
 import { clientShare, ClientShares } from '../clients/client-shares.js'
+import { type SharedLimits, SharedRate, type TokenSource } from './shared-rate.js'
 import { type CancelSignal } from './upstream-request.js'
 
 /** Limits of one upstream. */
@@ -9,6 +10,11 @@ export interface UpstreamLimiterOptions {
   readonly now: () => number
   /** Runs after a stream was broken off for others. */
   readonly onBrokenOff?: () => void
+  /** Shares the limits with other processes, under the name of the upstream. */
+  readonly shared?: SharedLimits | undefined
+  readonly name?: string
+  /** Counts tokens of a shared rate. */
+  readonly tookTokens?: (source: TokenSource, count: number) => void
 }
 
 /** Limit of an upstream that requests can exhaust, by its configuration key. */
@@ -75,14 +81,13 @@ const reportForMs = 10_000
 
 /** Slots and queue of one upstream: limits concurrency, rate, and the queue to what can be served in time. */
 export class UpstreamLimiter {
-  readonly maxConcurrent: number
+  readonly #maxConcurrent: number
+  readonly #hosts: () => number
   readonly #rateLimiter: RateLimiter | undefined
   readonly #probeQueue = new Set<Waiter>()
   readonly #clientQueue = new ClientShares<Waiter>()
   readonly #onIdle: Array<() => void> = []
   readonly #streams = new ClientShares<Stream>()
-  // Leaves a slot for other clients, so one stream cannot hold the only slot that clients have.
-  readonly #streamShare: number
   readonly #onBrokenOff: () => void
   readonly #now: () => number
   #lastExhausted: { readonly limit: ExhaustedLimit, readonly atMs: number } | undefined
@@ -92,12 +97,31 @@ export class UpstreamLimiter {
   #timer: NodeJS.Timeout | undefined
   #streamTimer: NodeJS.Timeout | undefined
 
-  constructor ({ maxConcurrent, requestsPerSecond, now, onBrokenOff = () => {} }: UpstreamLimiterOptions) {
-    this.maxConcurrent = maxConcurrent
+  constructor (options: UpstreamLimiterOptions) {
+    const { maxConcurrent, requestsPerSecond, now, onBrokenOff = () => {} } = options
+    const { shared, name = '', tookTokens = () => {} } = options
+    this.#maxConcurrent = maxConcurrent
+    this.#hosts = shared?.hosts ?? (() => 1)
     this.#now = now
-    this.#streamShare = Math.min(Math.floor(maxConcurrent * clientShare), clientSlotsOf(maxConcurrent) - 1)
     this.#onBrokenOff = onBrokenOff
-    this.#rateLimiter = requestsPerSecond === null ? undefined : new RateLimiter(requestsPerSecond, now)
+    if (requestsPerSecond === null) return
+    const tokens = shared?.buckets && new SharedRate({
+      name,
+      buckets: shared.buckets,
+      processes: shared.processes,
+      perSecond: requestsPerSecond * 1000 / ratePeriodMs,
+      now,
+      taken: tookTokens,
+      onChange: () => {
+        this.#serveQueue()
+      }
+    })
+    this.#rateLimiter = new RateLimiter(requestsPerSecond, now, tokens)
+  }
+
+  /** Slots of this process: its share of those of all hosts, and at least one. */
+  get maxConcurrent (): number {
+    return Math.max(1, Math.floor(this.#maxConcurrent / this.#hosts()))
   }
 
   get inFlight (): number {
@@ -148,7 +172,9 @@ export class UpstreamLimiter {
     const isFirst = isProbe
       ? this.#probeQueue.size === 0 && this.hasFreeSlot
       : this.queued === 0 && this.#hasClientSlot
-    return isFirst && !this.#isRateLimited ? this.#startSlot({ clientId, isProbe }) : undefined
+    return isFirst && !this.#isRateLimited && this.#hasToken
+      ? this.#startSlot({ clientId, isProbe })
+      : undefined
   }
 
   /** Waits in the queue; rejects with NoSlotError, or with the signal's reason. */
@@ -200,6 +226,7 @@ export class UpstreamLimiter {
   close (): void {
     clearTimeout(this.#timer)
     clearTimeout(this.#streamTimer)
+    this.#rateLimiter?.tokens?.close()
     for (const waiter of this.#probeQueue) waiter.reject()
     for (const clientId of this.#clientQueue.clientIds) {
       for (const waiter of this.#clientQueue.of(clientId)) waiter.reject()
@@ -221,7 +248,19 @@ export class UpstreamLimiter {
   }
 
   get #isRateLimited (): boolean {
-    return this.#rateLimiter !== undefined && this.#rateLimiter.readyInMs > 0
+    return this.#rateLimiter !== undefined &&
+      (this.#rateLimiter.readyInMs > 0 || this.#rateLimiter.tokens?.isEmpty === true)
+  }
+
+  /** False if a shared token must be taken first. */
+  get #hasToken (): boolean {
+    return this.#rateLimiter?.tokens?.isAtHand !== false
+  }
+
+  // Leaves a slot for other clients, so one stream cannot hold the only slot that clients have.
+  get #streamShare (): number {
+    const { maxConcurrent } = this
+    return Math.min(Math.floor(maxConcurrent * clientShare), clientSlotsOf(maxConcurrent) - 1)
   }
 
   // Drops from the longest queue first, so a flood costs only its own client. Rejects what cannot be served in time
@@ -245,14 +284,15 @@ export class UpstreamLimiter {
   #startSlot ({ clientId, isProbe }: Pick<RequestSlot, 'clientId' | 'isProbe'>): RequestSlot {
     this.#inFlight++
     if (!isProbe) this.#clientsInFlight++
-    if (this.#rateLimiter !== undefined) this.#rateLimiter.reserved++
+    this.#rateLimiter?.reserve()
     return new RequestSlot(this, clientId, isProbe)
   }
 
   /** Counts a request that was sent, perhaps again on another connection; its slot calls this. */
   onSent (slot: RequestSlot): void {
     if (this.#rateLimiter === undefined) return
-    if (!slot.isSent) this.#rateLimiter.reserved--
+    if (slot.isSent) this.#rateLimiter.tokens?.use()
+    else this.#rateLimiter.reserved--
     this.#rateLimiter.recordSent()
     slot.isSent = true
     this.#serveQueue()
@@ -267,7 +307,7 @@ export class UpstreamLimiter {
 
   /** Frees a slot, which calls this; an unsent request gives its reservation back. */
   onReleased (slot: RequestSlot): void {
-    if (!slot.isSent && this.#rateLimiter !== undefined) this.#rateLimiter.reserved--
+    if (!slot.isSent) this.#rateLimiter?.giveBack()
     this.#inFlight--
     if (!slot.isProbe) this.#clientsInFlight--
     if (slot.stream !== undefined) this.#streams.remove(slot.clientId, slot.stream)
@@ -277,11 +317,12 @@ export class UpstreamLimiter {
 
   /** Breaks off the oldest streams of a client beyond its share while other clients wait. */
   #breakOffStreams (): void {
-    if (this.#streams.size <= this.#streamShare) return
+    const share = this.#streamShare
+    if (this.#streams.size <= share) return
     for (const clientId of this.#streams.clientIds) {
       const own = [...this.#streams.of(clientId)]
       if (!this.#clientQueue.hasOther(clientId)) continue
-      for (const { startedAtMs, breakOff } of own.slice(0, Math.max(0, own.length - this.#streamShare))) {
+      for (const { startedAtMs, breakOff } of own.slice(0, Math.max(0, own.length - share))) {
         const leftMs = startedAtMs + minStreamMs - this.#now()
         if (leftMs > 0) {
           this.#streamTimer ??= setTimeout(() => {
@@ -301,6 +342,7 @@ export class UpstreamLimiter {
     while (this.queued > 0) {
       const readyInMs = this.#rateLimiter?.readyInMs ?? 0
       if (readyInMs > 0) return this.#serveQueueAfter(readyInMs)
+      if (!this.#hasToken) return this.#rateLimiter?.tokens?.take(this.queued)
       const waiter = this.#nextWaiter()
       if (waiter === undefined) break
       waiter.start(this.#startSlot(waiter))
@@ -341,15 +383,29 @@ const ratePeriodMs = 1020
 export class RateLimiter {
   /** Requests that are reserved but not sent yet: a connection may have to open first. */
   reserved = 0
+  /** Tokens that each request needs besides; undefined for a process without peers. */
+  readonly tokens: SharedRate | undefined
   readonly #perPeriod: number
   readonly #now: () => number
   #sentAtMs: number[] = []
   // Index of the first request that still counts.
   #first = 0
 
-  constructor (requestsPerSecond: number, now: () => number) {
+  constructor (requestsPerSecond: number, now: () => number, tokens?: SharedRate) {
     this.#perPeriod = requestsPerSecond
     this.#now = now
+    this.tokens = tokens
+  }
+
+  reserve (): void {
+    this.reserved++
+    this.tokens?.use()
+  }
+
+  /** Returns the reservation of a request that was not sent. */
+  giveBack (): void {
+    this.reserved--
+    this.tokens?.giveBack()
   }
 
   /** Milliseconds until one more may be sent; Infinity while only unsent reservations block it. */
@@ -374,7 +430,7 @@ export class RateLimiter {
 
   /** `exceptCount` leaves out the caller's own requests. */
   isHalfUsed (exceptCount: number): boolean {
-    return (this.used - exceptCount) * 2 >= this.#perPeriod
+    return (this.used - exceptCount) * 2 >= this.#perPeriod || this.tokens?.isScarce === true
   }
 
   /** Upper bound of requests that fit into a time. */
@@ -384,5 +440,6 @@ export class RateLimiter {
 
   recordSent (): void {
     this.#sentAtMs.push(this.#now())
+    this.tokens?.takeAhead(this.#sentAtMs.length - this.#first)
   }
 }

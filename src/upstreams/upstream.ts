@@ -14,6 +14,7 @@ import {
   flawOf,
   type InspectResponse
 } from './upstream-failure.js'
+import { type SharedLimits, type TokenSource } from './shared-rate.js'
 import { NoSlotError, UpstreamLimiter } from './upstream-limiter.js'
 import { type CancelSignal, type UpstreamRequest } from './upstream-request.js'
 
@@ -38,6 +39,7 @@ export interface UpstreamOptions extends UpstreamConnectionOptions {
   /** Stores history although a gateway in front of the node sends `no-store`. */
   readonly ignoreCacheControl?: boolean
   readonly requestsPerSecond?: number | null
+  readonly shared?: SharedLimits
   /** False for a timestamp that no chain can have reached; its position is not believed. */
   readonly acceptsTimestamp?: (timestampUsec: bigint) => boolean
   /** Ledger time behind the newest upstream from which it counts as lagging. */
@@ -54,6 +56,7 @@ export interface UpstreamOptions extends UpstreamConnectionOptions {
 export interface UpstreamMetrics {
   fetched(upstream: string, endpoint: string, status: string, seconds: number, bytes?: number): void
   brokeOffStream?(upstream: string): void
+  tookTokens?(upstream: string, source: TokenSource, count: number): void
 }
 
 // Reasons that concern the whole upstream, not one read.
@@ -98,7 +101,7 @@ export class Upstream {
   #highestVersion = -1n
 
   constructor (settings: UpstreamOptions, metrics: UpstreamMetrics, guardOf: (upstream: Upstream) => ChainGuard) {
-    const { name, maxConcurrent, requestsPerSecond = null, now } = settings
+    const { name, maxConcurrent, requestsPerSecond = null, shared, now } = settings
     this.settings = settings
     this.#metrics = metrics
     this.#now = now
@@ -107,7 +110,10 @@ export class Upstream {
       maxConcurrent,
       requestsPerSecond,
       now,
-      onBrokenOff: () => metrics.brokeOffStream?.(name)
+      onBrokenOff: () => metrics.brokeOffStream?.(name),
+      shared,
+      name,
+      tookTokens: (...took) => metrics.tookTokens?.(name, ...took)
     })
     this.health = new Health(now)
     this.guard = guardOf(this)

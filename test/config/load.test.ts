@@ -253,7 +253,7 @@ t.test('a file that is not a configuration is reported with its name', async t =
   }])
 })
 
-t.test('each worker gets its share of limits, and all workers together stay within them', async t => {
+t.test('each worker gets its share of limits, but of a rate, which workers take from one bucket', async t => {
   const config = configSchema.parse({
     workers: 3,
     upstreams: [{ url: 'http://h', maxConcurrent: 10, requestsPerSecond: 12 }, { url: 'http://g', maxConcurrent: 256 }],
@@ -261,7 +261,7 @@ t.test('each worker gets its share of limits, and all workers together stay with
   })
   const share = workerConfigOf(config)
   t.match(share, {
-    upstreams: [{ maxConcurrent: 3, requestsPerSecond: 4 }, { maxConcurrent: 85, requestsPerSecond: null }]
+    upstreams: [{ maxConcurrent: 3, requestsPerSecond: 12 }, { maxConcurrent: 85, requestsPerSecond: null }]
   })
   t.ok(Number.isInteger(share.cache.memory.maxMb * 1024 * 1024))
   t.ok(share.cache.memory.maxMb * 3 <= 100 && share.cache.memory.maxMb * 3 > 99.9)

@@ -177,6 +177,20 @@ export default dashboard({
     ], [
       8,
       lines(
+        'Requests allowed by requestsPerSecond',
+        'Requests per second that processes took from the limit of an upstream: all, counted together; share, each ' +
+          'its part while the others could not be reached.',
+        [[sum(rate('varve_upstream_tokens_total'), 'upstream', 'source'), '{{upstream}} {{source}}']],
+        { unit: 'reqps', stacked: true }
+      ),
+      lines(
+        'Replicas that share limits',
+        'Live replicas as each replica knows them; lines that differ mean that some do not reach Redis.',
+        [[of('varve_replicas'), '{{instance}}']]
+      )
+    ], [
+      8,
+      lines(
         'Slots held by streams',
         'Slots of each upstream held by responses that stream at the pace of their clients, and streams broken off ' +
           'per second because others waited.',

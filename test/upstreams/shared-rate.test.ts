@@ -1,0 +1,129 @@
+import t, { type Test } from 'tap'
+import { LocalBuckets, noBuckets, type TokenBuckets } from '../../src/clients/token-buckets.js'
+import { type RequestSlot, UpstreamLimiter } from '../../src/upstreams/upstream-limiter.js'
+
+const now = (): number => performance.now()
+
+/** Builds the limiters of processes that share the limits of one upstream. */
+function processesOf (
+  t: Test,
+  count: number,
+  requestsPerSecond: number,
+  buckets: Pick<TokenBuckets, 'take'>
+): { limiters: UpstreamLimiter[], sources: string[] } {
+  const sources: string[] = []
+  const limiters = Array.from({ length: count }, () =>
+    new UpstreamLimiter({
+      maxConcurrent: 1000,
+      requestsPerSecond,
+      now,
+      name: 'node',
+      shared: { buckets, processes: () => count, hosts: () => count },
+      tookTokens: (source, count) => sources.push(...Array<string>(count).fill(source))
+    }))
+  t.teardown(() => {
+    for (const limiter of limiters) limiter.close()
+  })
+  return { limiters, sources }
+}
+
+/** Floods limiters for a time, and returns when each request was sent. */
+async function flood (limiters: readonly UpstreamLimiter[], ms: number): Promise<number[]> {
+  const sentAtMs: number[] = []
+  const untilMs = now() + ms
+  const sendAll = async (limiter: UpstreamLimiter): Promise<void> => {
+    while (now() < untilMs) {
+      const slot = await limiter.acquire({ clientId: 'a', isProbe: false, timeoutMs: 60_000, signal: undefined })
+      if (now() >= untilMs) return slot.release()
+      slot.markSent()
+      sentAtMs.push(now())
+      slot.release()
+    }
+  }
+  const sending = limiters.flatMap(limiter => Array.from({ length: 5 }, async () => await sendAll(limiter)))
+  await Promise.all(sending)
+  return sentAtMs
+}
+
+/** Returns the most requests within any second. */
+function mostPerSecond (sentAtMs: readonly number[]): number {
+  return Math.max(...sentAtMs.map(at => sentAtMs.filter(other => other >= at && other < at + 1000).length))
+}
+
+t.jobs = 4
+
+t.test('processes at one limit send together the limit, and a fifth and one more at most', async t => {
+  for (const [count, perSecond] of [[6, 60], [3, 5], [4, 400]] as const) {
+    const { limiters, sources } = processesOf(t, count, perSecond, new LocalBuckets(now))
+    const sentAtMs = await flood(limiters, 2500)
+    t.ok(mostPerSecond(sentAtMs) <= perSecond * 1.2 + 1, `${mostPerSecond(sentAtMs)} of ${perSecond}`)
+    t.ok(sentAtMs.length >= perSecond, `${sentAtMs.length} in 2.5 s, of ${perSecond} a second`)
+    t.same(new Set(sources), new Set(['all']))
+  }
+})
+
+t.test('one busy process among idle ones has the whole limit', async t => {
+  const { limiters } = processesOf(t, 12, 50, new LocalBuckets(now))
+  const sentAtMs = await flood(limiters.slice(0, 1), 2000)
+  t.ok(sentAtMs.length >= 50, `${sentAtMs.length} in 2 s, of 50 a second`)
+})
+
+t.test('without their bucket processes send a share each, also of less than one a second', async t => {
+  for (const [count, perSecond] of [[4, 2], [4, 40]] as const) {
+    const { limiters, sources } = processesOf(t, count, perSecond, noBuckets)
+    const sentAtMs = await flood(limiters, 2500)
+    t.ok(sentAtMs.length <= count + 2.5 * perSecond, `${sentAtMs.length} in 2.5 s, of ${perSecond} a second`)
+    t.ok(sentAtMs.length >= perSecond)
+    t.same(new Set(sources), new Set(['share']))
+  }
+})
+
+t.test('a request waits for no bucket while tokens are at hand', async t => {
+  let asked = 0
+  const buckets = { take: async () => await (++asked <= 2 ? 0 : new Promise<number>(() => {})) }
+  const [limiter] = processesOf(t, 1, 100, buckets).limiters as [UpstreamLimiter]
+  const wish = { clientId: 'a', isProbe: false, timeoutMs: 60_000, signal: undefined }
+  // The first takes one token, and the others that wait then one batch.
+  const slots = await Promise.all(Array.from({ length: 3 }, async () => await limiter.acquire(wish)))
+  t.equal(asked, 2)
+  for (const slot of slots) slot.release()
+  t.ok(limiter.tryAcquire(false))
+  t.ok(limiter.tryAcquire(false))
+  t.equal(asked, 2)
+})
+
+t.test('the token of a request that was not sent is used by the next, without a bucket', async t => {
+  let asked = 0
+  const buckets = { take: async () => await (++asked === 1 ? 0 : new Promise<number>(() => {})) }
+  const [limiter] = processesOf(t, 1, 100, buckets).limiters as [UpstreamLimiter]
+  t.equal(limiter.tryAcquire(false), undefined, 'the first token comes from the bucket')
+  t.equal(limiter.isFull, false, 'which is no reason to prefer another upstream')
+  const slot = await limiter.acquire({ clientId: 'a', isProbe: false, timeoutMs: 60_000, signal: undefined })
+  slot.release()
+  const next = limiter.tryAcquire(false) as RequestSlot
+  next.markSent()
+  t.equal(asked, 1)
+  // The same request again, on another connection, is paid at once.
+  next.markSent()
+  next.release()
+  t.equal(limiter.tryAcquire(false), undefined)
+  t.equal(asked, 2)
+})
+
+t.test('slots are shared among live hosts, and each has one at least', async t => {
+  let hosts = 1
+  const limiter = new UpstreamLimiter({
+    maxConcurrent: 8,
+    requestsPerSecond: null,
+    now,
+    shared: { buckets: undefined, processes: () => hosts, hosts: () => hosts }
+  })
+  t.teardown(() => limiter.close())
+  t.same(
+    [1, 2, 3, 8, 100].map(count => {
+      hosts = count
+      return limiter.maxConcurrent
+    }),
+    [8, 4, 2, 1, 1]
+  )
+})
