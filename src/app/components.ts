@@ -25,6 +25,7 @@ import { isShareable } from '../proxy/outcomes.js'
 import { type ProxyContext } from '../proxy/proxy-context.js'
 import { PrunedErrorBuilder } from '../api/pruned-error-builder.js'
 import { Spaces } from '../chain/spaces.js'
+import { FetchLeases } from '../peers/fetch-leases.js'
 import { Peers } from '../peers/peers.js'
 import { PeerSync } from '../peers/peer-sync.js'
 import { RecordedSpaces } from '../peers/recorded-spaces.js'
@@ -52,6 +53,7 @@ export interface Components {
   readonly following: Following
   readonly spaces: Spaces
   readonly peers: Peers
+  readonly fetchLeases: FetchLeases | undefined
   readonly probes: SharedProbes
   readonly peerSync: PeerSync
   readonly redisBackend: RedisBackend | undefined
@@ -165,6 +167,14 @@ export function buildComponents (
     log,
     now
   })
+  const leasePlaces = [redisBackend?.leases, host.leasesOf(peers)].filter(place => place !== undefined)
+  const fetchLeases = leasePlaces.length === 0 ? undefined : new FetchLeases({
+    places: leasePlaces,
+    now,
+    leased: result => {
+      metrics.leased('fetch', result)
+    }
+  })
   const following: Following = new Following(config, {
     tracker,
     upstreamPool,
@@ -234,7 +244,7 @@ export function buildComponents (
     historyCoalescer: new Coalescer(isShareable),
     lowerTierCoalescer: new Coalescer(() => true),
     latestCoalescer: new FreshCoalescer(isShareable),
-    fetchLeases: redisBackend?.fetchLeases,
+    fetchLeases,
     upstreamPool,
     follower: following.follower,
     inFlight,
@@ -312,6 +322,7 @@ export function buildComponents (
     following,
     spaces,
     peers,
+    fetchLeases,
     probes,
     peerSync,
     redisBackend,

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { type TokenBuckets, LocalBuckets } from '../clients/token-buckets.js'
-import { type Carrier, noCarrier } from '../peers/peers.js'
+import { type LeasePlace } from '../peers/fetch-leases.js'
+import { type Carrier, noCarrier, type Peers } from '../peers/peers.js'
 import { type Config } from '../config/schema.js'
 import { type Metrics } from '../metrics/metrics.js'
 import { type RedisConnection } from './redis.js'
@@ -19,6 +20,8 @@ export interface Host {
   readonly cordoned: readonly string[]
   /** Log of all processes, if another one keeps it. */
   readonly log: HostLog | undefined
+  /** Returns the place of leases for fetches of the processes of this host, if it has several. */
+  leasesOf(peers: Peers): LeasePlace | undefined
   /** Resolves with true if this process may do for all what the lease names, for a time; rejects if that is unknown. */
   lease(name: string, ms: number): Promise<boolean>
   /** Gives a lease back; resolves with true if no other process has taken it meanwhile. */
@@ -36,6 +39,7 @@ export function hostOfOne (now: () => number): Host {
     budgets: undefined,
     cordoned: [],
     log: undefined,
+    leasesOf: () => undefined,
     lease: async () => true,
     release: async () => true,
     purgeOthers: () => {}

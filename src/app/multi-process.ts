@@ -214,7 +214,9 @@ class PrimaryProcess {
         this.#buckets.refund(clientId, allowance)
       },
       purge: async body => {
-        await this.#purgeLocally(Buffer.from(body), worker)
+        this.#endFetches()
+        // Again in the worker that found it: another one may have sent it an entry before.
+        await this.#purgeLocally(Buffer.from(body), undefined)
       },
       report: (metrics, recent) => {
         this.#recent.update(worker, recent as RecentSnapshot)
@@ -274,6 +276,7 @@ class PrimaryProcess {
   }
 
   async #purgeIn (workers: readonly WorkerHandle[], body: Buffer, id: string): Promise<PurgeResult> {
+    this.#endFetches()
     const [first, ...others] = workers
     if (first === undefined) throw unavailableError('no worker is listening yet')
     const purging = first.calls.call(changeTimeoutMs, 'purge', body, id).catch((error: unknown) => {
@@ -297,13 +300,17 @@ class PrimaryProcess {
    */
   async #purgeLocally (
     body: Buffer,
-    first: WorkerHandle,
+    first: WorkerHandle | undefined,
     begun?: string
   ): Promise<ReadonlyArray<PromiseSettledResult<boolean>>> {
     const others = this.#listening.filter(worker => worker !== first)
     return await Promise.allSettled(
       others.map(async worker => await worker.calls.call(changeTimeoutMs, 'purgeLocally', body, begun))
     )
+  }
+
+  #endFetches (): void {
+    for (const group of this.#groups) group.endFetches()
   }
 
   async #setCordoned (upstream: string, isCordoned: boolean): Promise<boolean> {

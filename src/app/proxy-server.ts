@@ -84,7 +84,7 @@ export async function buildProxyServer (
     host
   )
   const { proxy, upstreamPool, headPollers, upstreamLifecycle, following, spaces } = components
-  const { peers, probes, peerSync, redisBackend, backends } = components
+  const { peers, fetchLeases, probes, peerSync, redisBackend, backends } = components
   const { certificate } = components
   const { tracker, invalidator, inFlight } = proxy
   const tiers = [proxy.memory, ...proxy.lowerTiers]
@@ -279,7 +279,7 @@ export async function buildProxyServer (
         tracker.learnOfPeer(message.stamped)
         return
       case 'fetched':
-        redisBackend?.fetchLeases.onEnded(message.lease, message.isStored)
+        fetchLeases?.onEnded(message.lease, message)
         return
       case 'tail':
         return following.onEvent(message.event)

@@ -19,7 +19,7 @@ import { type UpstreamSoftwareReleases } from '../upstreams/upstream-software-re
 import { type LocalInvalidator } from '../proxy/local-invalidator.js'
 import { RedisSettingsCheck } from '../redis/settings-check.js'
 import { type Carrier, type Peers, reachesRedis } from '../peers/peers.js'
-import { FetchLeases } from '../peers/fetch-leases.js'
+import { RedisLeases } from '../peers/redis-leases.js'
 import { RedisTail } from '../peers/redis-tail.js'
 import { type PurgedRead, Purges, PurgeState } from '../peers/purges.js'
 import { type RecordedSpaces } from '../peers/recorded-spaces.js'
@@ -107,7 +107,8 @@ export interface RedisBackend extends StoreBackend {
   purge(space: Space, purge: PurgedRead, onFound?: () => void): Promise<boolean>
   readonly link: RedisLink
   readonly shared: RedisParts
-  readonly fetchLeases: FetchLeases
+  /** Leases of all hosts for fetches. */
+  readonly leases: RedisLeases
   /** Builds the tail that hosts share. */
   tailOf(parts: HostTailParts): RedisTail
   /** Counts client limits across all replicas. */
@@ -149,16 +150,12 @@ function redisBackendOf (link: RedisLink, records: Records, options: RedisBacken
     placedSpace: () => spaces.isIn(place) ? tracker.space : undefined,
     peers
   })
-  const fetchLeases = new FetchLeases({
+  const leases = new RedisLeases({
     link,
     prefix: redisKeyPrefix(keyPrefix),
     peers,
     lastPurge: () => purges.last,
-    isReadable: () => tier.isReadable,
-    now,
-    leased: result => {
-      metrics.leased('fetch', result)
-    }
+    isReadable: () => tier.isReadable
   })
   const unreadReasons = (): readonly string[] => {
     const isIn = spaces.isIn(place)
@@ -178,7 +175,7 @@ function redisBackendOf (link: RedisLink, records: Records, options: RedisBacken
       spaces.suspend(place)
       link.check().catch(() => {})
     },
-    fetchLeases,
+    leases,
     tailOf: parts =>
       new RedisTail({
         ...parts,
@@ -202,9 +199,9 @@ function redisBackendOf (link: RedisLink, records: Records, options: RedisBacken
           ...(limitError() === undefined
             ? []
             : [`Redis does not count limits, so each process counts alone: ${limitError()}`]),
-          ...(fetchLeases.scriptError === undefined
+          ...(leases.scriptError === undefined
             ? []
-            : [`Redis grants no leases, so each host fetches for itself: ${fetchLeases.scriptError}`]),
+            : [`Redis grants no leases, so each host fetches for itself: ${leases.scriptError}`]),
           ...unreadReasons()
         ]
         : [],

@@ -7,6 +7,7 @@ import {
   type LogSettings,
   type StartMessage
 } from '../peers/messages.js'
+import { HostLeases } from '../peers/host-leases.js'
 import { MemoryRecords, type Records } from '../peers/records.js'
 import { type WorkerPool, type WorkerPoolOptions } from '../peers/worker-pool.js'
 import { type WorkerHandle } from '../peers/worker-handle.js'
@@ -17,7 +18,10 @@ import { type RedisConnection } from './redis.js'
 const replaceTimeoutMs = 60_000
 
 /** Methods that workers of every configuration share. */
-export type SharedMethods = Omit<PrimaryMethods, 'readRecord' | 'replaceRecord' | 'lease' | 'release'>
+export type SharedMethods = Omit<
+  PrimaryMethods,
+  'readRecord' | 'replaceRecord' | 'lease' | 'release' | 'takeLease' | 'renewLease' | 'endLease'
+>
 
 /** Parts of the primary process that the workers of every configuration share. */
 export interface GroupOptions {
@@ -42,12 +46,14 @@ export class WorkerGroup implements WorkerPoolOptions {
   readonly #options: GroupOptions
   readonly #records: { readonly host: Records, readonly redis: Records | undefined }
   readonly #leases = new Map<string, { readonly worker: WorkerHandle, readonly untilMs: number }>()
+  readonly #fetches: HostLeases<WorkerHandle>
   #config: Config
   #connecting: Promise<void> | undefined
 
   constructor (options: GroupOptions) {
-    const { name, config, redis, workerPool } = options
+    const { name, config, redis, workerPool, now } = options
     this.#name = name
+    this.#fetches = new HostLeases(now)
     this.count = config.workers
     this.#config = config
     this.#options = options
@@ -92,16 +98,32 @@ export class WorkerGroup implements WorkerPoolOptions {
         if (!isTaken) this.#leases.set(name, { worker, untilMs: now() + ms })
         return !isTaken
       },
-      release: name => this.#leases.get(name)?.worker === worker && this.#leases.delete(name)
+      release: name => this.#leases.get(name)?.worker === worker && this.#leases.delete(name),
+      takeLease: (...lease) => this.#fetches.take(worker, ...lease),
+      renewLease: (...lease) => {
+        this.#fetches.renew(...lease)
+      },
+      endLease: (...lease) => this.#fetches.end(...lease)
     }
   }
 
   /** Passes a message on, to the other workers and to the other hosts. */
   onMessage (message: SentMessage, from: WorkerHandle): void {
     const { workerPool, redis, onMessage } = this.#options
+    if (message.kind === 'fetched' && message.token !== undefined) {
+      for (const worker of this.#fetches.takeWaiters(message.lease, message.token)) worker.send(message)
+      return
+    }
     workerPool.broadcast(message, from)
     redis?.carrier.publish(message)
     onMessage(message)
+  }
+
+  /** Makes fetches in flight useless to others, because a purge begins. */
+  endFetches (): void {
+    for (const [lease, waiters] of this.#fetches.endAll()) {
+      for (const worker of waiters) worker.send({ kind: 'fetched', lease, isStored: undefined })
+    }
   }
 
   close (): void {

@@ -6,6 +6,7 @@ import { Metrics } from '../metrics/metrics.js'
 import { processStatusOf } from '../http/status.js'
 import { IpcBuckets, IpcCarrier } from '../peers/ipc-carrier.js'
 import { IpcCalls } from '../peers/ipc-calls.js'
+import { IpcLeases } from '../peers/host-leases.js'
 import { IpcLog, memberMethodsOf } from '../peers/ipc-log.js'
 import { Deferred } from '../peers/deferred.js'
 import {
@@ -137,6 +138,7 @@ class PrimaryLink {
       log: settings && new IpcLog(settings, primary, this.#logMember),
       buckets: new IpcBuckets(primary, new LocalBuckets(() => performance.now())),
       budgets: new IpcBuckets(primary, noBuckets),
+      leasesOf: peers => new IpcLeases(primary, peers, () => performance.now()),
       lease: async (name, ms) => await primary.call(leaseTimeoutMs, 'lease', name, ms),
       release: async name => await primary.call(leaseTimeoutMs, 'release', name),
       purgeOthers: body => {

@@ -1,3 +1,5 @@
+import { type FoundEntry } from './tier.js'
+
 /** Result of a coalesced fetch; `isCollapsed` marks a result that another caller fetched (RFC 9211). */
 export interface Coalesced<T> {
   readonly result: T
@@ -10,15 +12,19 @@ export const leaseResults = ['taken', 'waited', 'not_stored', 'failed', 'lapsed'
 /** One of the closed list. */
 export type LeaseResult = typeof leaseResults[number]
 
-/** Right of one process to fetch a read for all hosts, or the end of its wait for another one's fetch. */
+/** Right of one process to fetch a read for others, or the end of its wait for another one's fetch. */
 export interface FetchLease {
   /** True if another process has fetched meanwhile, so a shared tier may have the entry. */
   readonly hasWaited: boolean
+  /** Entry that the other process has sent; undefined where it is in a shared tier, or there is none. */
+  readonly found: FoundEntry | undefined
+  /** True if the entry must be given to `end`, because those that wait share no tier. */
+  readonly sendsEntry: boolean
   /**
-   * Says how the fetch has ended: whether a shared tier has its entry, and whether another process had stored it. Only
+   * Says how the fetch has ended: whether others can have its entry, and whether another process had stored it. Only
    * the first call counts.
    */
-  end(isStored: boolean, wasFound?: boolean): void
+  end(isStored: boolean, how?: { readonly wasFound?: boolean, readonly found?: FoundEntry }): void
 }
 
 /** Predicate for results that several callers may share; a streamed body has one reader. */

@@ -1,5 +1,6 @@
 import { type ResponsePosition } from '../api/position.js'
 import { type LogKeeper, type LogMember } from '../cache/disk-keeper.js'
+import { type FoundEntry } from '../cache/tier.js'
 import { type SpaceRecord } from '../chain/space.js'
 import { type ClientRateLimit } from '../clients/token-buckets.js'
 import { type Config, type NamedUpstream } from '../config/schema.js'
@@ -13,8 +14,8 @@ export type PeerMessage =
   | { readonly kind: 'changed', readonly resetFrom?: string | undefined, readonly isRedisUp?: boolean }
   /** Brings a position to which a response moved the sender. */
   | { readonly kind: 'head', readonly stamped: ResponsePosition }
-  /** Says that a fetch for all hosts has ended, to those that wait for it. */
-  | { readonly kind: 'fetched', readonly lease: string, readonly isStored: boolean }
+  /** Says that a fetch for others has ended, to those that wait for it. */
+  | FetchedMessage
   /** Brings what the reader of the tail has read. */
   | { readonly kind: 'tail', readonly event: FollowEvent }
   /** Announces that the reader of the tail for all hosts has read more. */
@@ -23,6 +24,16 @@ export type PeerMessage =
   | { readonly kind: 'demand', readonly demand: TailDemand }
   /** Brings the result of a poll, which serves all workers. */
   | { readonly kind: 'polled' } & ProbeResult
+
+/** End of a fetch; to workers, which share no tier, it brings the entry, and the token of its lease. */
+export interface FetchedMessage {
+  readonly kind: 'fetched'
+  readonly lease: string
+  /** Undefined if a purge has made the fetch useless. */
+  readonly isStored: boolean | undefined
+  readonly token?: string | undefined
+  readonly found?: FoundEntry | undefined
+}
 
 /** Subject of a message: a peer drops what is of another configuration, release or space. */
 export interface PeerScope {
@@ -96,6 +107,11 @@ export interface PrimaryMethods extends LogMethods {
   lease(name: string, ms: number): boolean
   /** Ends a lease; returns true if no other worker has taken it meanwhile. */
   release(name: string): boolean
+  /** Takes the lease of a fetch, or has the worker notified of its end; returns true if it was taken. */
+  takeLease(id: string, token: string, ms: number): boolean
+  renewLease(id: string, token: string, ms: number): void
+  /** Ends the lease of a fetch; returns true if others wait for its entry. */
+  endLease(id: string, token: string): boolean
   /** Purges in the other workers what this one has found to be wrong. */
   purge(body: Uint8Array): Promise<void>
   /** Takes the last counts of a worker that stops. */

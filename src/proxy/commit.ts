@@ -43,7 +43,7 @@ export function commitFetched (
   if (readClass !== 'moving') {
     const result = commitJudged(context, pinned, judged, parts, pinned, invalidationCount)
     // The next latest read is served at another head, which no other process shares.
-    const isShared = pinned.followedAt === undefined && context.lowerTiers.length > 0
+    const isShared = pinned.followedAt === undefined && (context.lowerTiers.length > 0 || lease?.sendsEntry === true)
     if (!isShared || result.entry === undefined || stamped === undefined) {
       lease?.end(false)
       return result
@@ -52,7 +52,9 @@ export function commitFetched (
     // The interval of state grows in memory alone.
     const own = dependencies === undefined ? validity : undefined
     const stored: StoredEntry = { ...result.entry, ...values, validity: own, stamped }
-    const write = { stored, ttlMs: verdict.lifetime?.ttlMs, fetchedAtMs: atMs, onShared: lease?.end }
+    const ttlMs = verdict.lifetime?.ttlMs
+    if (lease?.sendsEntry === true) lease.end(true, { found: { stored, ttlMs: ttlMs ?? Infinity } })
+    const write = { stored, ttlMs, fetchedAtMs: atMs, onShared: lease?.end }
     for (const tier of context.lowerTiers) tier.put(pinned.space, write)
     return result
   }

@@ -86,8 +86,19 @@ async function lookUpInTier (
 ): Promise<CachedEntry | undefined> {
   const sinceCount = context.invalidator.count
   const found = await findIn(tier, pinned)
+  return found && adopt(context, tier.name, pinned, found, sinceCount)
+}
+
+/** Stores in memory what a tier or another process had, unless it was purged since or proves to be of another chain. */
+export function adopt (
+  context: ProxyContext,
+  tier: TierName,
+  pinned: PinnedRead,
+  found: FoundEntry,
+  sinceCount: number
+): CachedEntry | undefined {
   // The chain may have been reset by now.
-  if (found === undefined || !context.tracker.isCurrent(pinned.space)) return undefined
+  if (!context.tracker.isCurrent(pinned.space)) return undefined
   // Learns the entry's proven position; a contradiction means an entry of another chain (law 7: chains never mix).
   if (!context.tracker.learnProven(found.stored.stamped)) return undefined
   const entry = makeEntry({
@@ -95,7 +106,7 @@ async function lookUpInTier (
     cursorAndGasHeaders: makeCursorAndGasHeaders(found.stored, context.settings.headers.emit, context.tracker.family),
     expiresAtMs: context.now() + found.ttlMs
   })
-  const cached = servableEntry(context, pinned, tier.name, entry)
+  const cached = servableEntry(context, pinned, tier, entry)
   // Fetches an entry again that was purged during its look-up.
   return cached === undefined || commit(context, pinned, cached.entry, sinceCount) === 'purged' ? undefined : cached
 }

@@ -10,7 +10,7 @@ import { commitFetched } from './commit.js'
 import { learnLastEvent } from './event-history.js'
 import { discardBody, fetchJudged, isLaggingError } from './fetch.js'
 import { atFollowedHead, followedHeadFor } from './followed-reads.js'
-import { servableEntry, lookUpTraced, lookUpBelowMemory, lookUpInMemory, lookUpInTiers } from './look-up.js'
+import { adopt, servableEntry, lookUpTraced, lookUpBelowMemory, lookUpInMemory, lookUpInTiers } from './look-up.js'
 import {
   type CachedEntry,
   type FetchOutcome,
@@ -227,14 +227,16 @@ async function loadForAll (
   key: string
 ): Promise<Loaded> {
   const span = pinned.client.span?.child('wait for a lease')
+  const sinceCount = context.invalidator.count
   const lease = await leases.take(key)
   span?.end()
   if (lease === undefined) return await load(context, pinned)
   try {
     const found = lookUpInMemory(context, pinned) ??
+      (lease.found === undefined ? undefined : adopt(context, 'memory', pinned, lease.found, sinceCount)) ??
       (lease.hasWaited ? await lookUpInTiers(context, pinned) : undefined)
     if (found?.isRetired !== false) return await fetchAndCommit(context, pinned, lease)
-    lease.end(true, true)
+    lease.end(true, { wasFound: true })
     return { ...found, hasWaited: lease.hasWaited, textKey: pinned.keys.text }
   } catch (error) {
     lease.end(false)

@@ -4,6 +4,7 @@ import { type Sandbox } from '#sandbox'
 import { cacheStatusHeader } from '../support/cache-status.js'
 import { sendRequest } from '../support/client.js'
 import { FetchLeases } from '../../src/peers/fetch-leases.js'
+import { RedisLeases } from '../../src/peers/redis-leases.js'
 import { startProgram } from '../support/program.js'
 import { type RedisProcess, startRedis } from '../support/redis-server.js'
 import { isRedisUp, readiness, startSandboxNode, untilChainKnown } from '../support/replicas.js'
@@ -11,7 +12,15 @@ import { redisLinkTo } from '../support/redis-tier.js'
 import { respondOk, respondToIndex, startStubUpstream } from '../support/stub-upstream.js'
 import { together } from '../support/together.js'
 import { startIdleMeter, until } from '../support/until.js'
-import { type ConfigChange, quietConfig, type TestVarve, varveAt } from '../support/varve.js'
+import {
+  allPidsOf,
+  type ConfigChange,
+  quietConfig,
+  requestEachWorker,
+  type TestVarve,
+  token,
+  varveAt
+} from '../support/varve.js'
 
 // Most of the time is waiting, so these tests run concurrently.
 t.jobs = 3
@@ -237,15 +246,19 @@ t.test(
     const purges = ['', '']
     const leases = purges.map((_, at): FetchLeases =>
       new FetchLeases({
-        link,
-        prefix: 'varve:1:',
-        peers: {
-          publish: message => {
-            if (message.kind === 'fetched') { for (const each of leases) each.onEnded(message.lease, message.isStored) }
-          }
-        },
-        lastPurge: () => purges[at] ?? '',
-        isReadable: () => true,
+        places: [
+          new RedisLeases({
+            link,
+            prefix: 'varve:1:',
+            peers: {
+              publish: message => {
+                if (message.kind === 'fetched') { for (const each of leases) each.onEnded(message.lease, message) }
+              }
+            },
+            lastPurge: () => purges[at] ?? '',
+            isReadable: () => true
+          })
+        ],
         now: () => performance.now(),
         leased: () => {}
       })
@@ -258,3 +271,90 @@ t.test(
     t.match(await waiting, { hasWaited: false })
   }
 )
+
+// Each binds its own address: Node.js maps all port 0 listeners of one address in a process to one port.
+t.test('of four workers that miss a read at the same time one asks the upstream, without Redis', async t => {
+  const upstream = await startSandboxNode(t, { prunedBlocks: 0 })
+  upstream.faults.add({ kind: 'slow', ms: 60 })
+  const host = await varveAt(t, upstream.url, { ...quietConfig, listen: '127.0.0.3:0', workers: 4 })
+  let version = 2000
+  const readTogether = async (): Promise<string[]> => {
+    const target = modules(version++)
+    const responses = await Promise.all(Array.from({ length: 8 }, async () => await host.get(target)))
+    t.same(new Set(responses.map(({ status, body }) => `${status} ${body}`)).size, 1)
+    return responses.map(({ headers }) => String(headers[cacheStatusHeader]))
+  }
+  const requestsFor = async (): Promise<number> => {
+    const before = upstream.requests.countFor('account_modules')
+    const statuses = await readTogether()
+    t.equal(
+      statuses.filter(status => status !== collapsed).length,
+      upstream.requests.countFor('account_modules') - before
+    )
+    return upstream.requests.countFor('account_modules') - before
+  }
+  await until(async () => await requestsFor() === 1, 'all workers have agreed on a space')
+  const [waited, lapsed] = [await leased([host], 'waited'), await leased([host], 'lapsed')]
+  for (let nth = 0; nth < 10; nth++) t.equal(await requestsFor(), 1)
+  t.ok(await leased([host], 'waited') - waited >= 25)
+  t.equal(await leased([host], 'lapsed'), lapsed)
+  // Each worker has the entry.
+  t.same(new Set(await requestEachWorker(host, modules(version - 1), 4)), new Set(['varve; hit; detail=memory']))
+})
+
+t.test('a worker that dies while it fetches delays the reads of others by its lease at most', async t => {
+  const upstream = await startSandboxNode(t, { prunedBlocks: 0 })
+  upstream.faults.add({ kind: 'slow', ms: 60 })
+  const host = await varveAt(t, upstream.url, { ...quietConfig, listen: '127.0.0.4:0', workers: 2 })
+  await until(async () => (await host.get(modules(1000))).status === 200, 'it serves')
+  const hold = upstream.faults.hold('account_modules')
+  const reads = [1, 2, 3, 4].map(async () => await host.get(modules(2000)).catch((error: Error) => error))
+  await hold.arrived
+  const [lost = NaN] = await allPidsOf(host, 2)
+  process.kill(lost, 'SIGKILL')
+  hold.release()
+  const statuses = (await Promise.all(reads)).map(each => each instanceof Error ? 'cut' : String(each.status))
+  t.ok(statuses.includes('200'), statuses.join())
+  t.same(statuses.filter(status => status !== '200' && status !== 'cut'), [])
+  t.ok(upstream.requests.countFor('account_modules') <= 3)
+})
+
+t.test('a read after a purge never gets what another worker fetched before it', async t => {
+  const held: ServerResponse[] = []
+  let nth = 0
+  const upstream = await startStubUpstream(t, (_request, response) => {
+    if (++nth === 1) held.push(response)
+    else respondOk(response, '["new"]')
+  }, (request, response) => {
+    setTimeout(respondToIndex, 60, request, response)
+  })
+  const host = await varveAt(t, upstream.url, { ...quietConfig, listen: '127.0.0.5:0', workers: 4 })
+  const target = '/v1/accounts/0x1/modules?ledger_version=500'
+  const late = Array.from({ length: 8 }, async () => await host.get(target))
+  await until(() => held.length === 1, 'the fetch has begun')
+  const { status } = await sendRequest(host.adminUrl, '/purge', {
+    method: 'POST',
+    headers: { authorization: `Bearer ${token}` },
+    body: JSON.stringify({ method: 'GET', url: target })
+  })
+  t.equal(status, 200)
+  const after = Array.from({ length: 8 }, async () => await host.get(target))
+  for (const response of await Promise.all(after)) t.match(response, { status: 200, body: '["new"]' })
+  for (const response of held) respondOk(response, '["old"]')
+  await Promise.all(late)
+  for (let nth = 0; nth < 8; nth++) t.match(await host.get(target), { status: 200, body: '["new"]' })
+})
+
+t.test('no worker waits longer for a fetch that brings nothing to store', async t => {
+  const upstream = await startSandboxNode(t, { prunedBlocks: 0 })
+  upstream.faults.add({ kind: 'slow', ms: 60 })
+  const host = await varveAt(t, upstream.url, { ...quietConfig, listen: '127.0.0.6:0', workers: 4 })
+  await until(async () => (await host.get(modules(1000))).status === 200, 'it serves')
+  for (const status of [404, 500, 503]) {
+    const fault = upstream.faults.add({ kind: 'error', code: 'internal_error', status, match: 'account_modules' })
+    const responses = await Promise.all([1, 2, 3, 4].map(async () => await host.get(modules(3000 + status))))
+    t.same(new Set(responses.map(response => response.status)).size, 1)
+    fault.remove()
+  }
+  t.equal(await leased([host], 'lapsed'), 0)
+})
