@@ -1,5 +1,5 @@
-// Measures the gain of replicas that share Redis, for the README: `npm run build && node bench/sharing.js`. Requires
-// redis-server on PATH; everything runs on loopback.
+// Measures the gain of replicas that share Redis: `npm run build && node bench/sharing.js`, or some of its parts, as in
+// `node bench/sharing.js limit`. Requires redis-server on PATH; everything runs on loopback.
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -26,11 +26,8 @@ if (bench.tools.paths['redis-server'] === undefined) {
 
 const redis = await startRedis(bench)
 const node = await startSandbox(bench)
-await gain()
-await atTheSameTime()
-await ownRequests()
-await cost()
-await space()
+const parts = { gain, same: atTheSameTime, own: ownRequests, limit: atOneLimit, cost, space }
+for (const part of process.argv.length > 2 ? process.argv.slice(2) : Object.keys(parts)) await parts[part]()
 process.exit()
 
 /** Prints client reads per upstream read for one, two and four replicas behind round robin. */
@@ -142,6 +139,56 @@ async function ownRequests () {
   }
   for (const [name, figures] of Object.entries(lines)) {
     console.log(`| ${name} | ${figures.map(each => each.toFixed(2)).join(' | ')} |`)
+  }
+}
+
+/** Prints the requests that replicas with one `requestsPerSecond` send while each gets more reads than that. */
+async function atOneLimit () {
+  const perSecond = 50
+  const counts = [1, 3, 6, 12]
+  console.log(`\nrequests per second with requestsPerSecond: ${perSecond}:\n`)
+  console.log('| replicas | on average | most in a second |\n|---|---|---|')
+  for (const count of counts) {
+    await redis.client.flushall()
+    const folder = await mkdtemp(join(tmpdir(), 'sharing-'))
+    const file = join(folder, 'varve.json')
+    const upstreams = [{ url: node.url, requestsPerSecond: perSecond, timeoutMs: 60_000 }]
+    await writeFile(file, JSON.stringify({ upstreams }))
+    const replicas = await Promise.all(
+      Array.from(
+        { length: count },
+        async () => await startVarve(bench, undefined, { flags: ['--config', file, '--redis', redis.url] })
+      )
+    )
+    const sent = async () => Object.fromEntries(await node.requests()).total
+    let version = 1000
+    const endMs = performance.now() + 10_000
+    const reading = replicas.flatMap(replica =>
+      Array.from({ length: 8 }, async () => {
+        while (performance.now() < endMs) {
+          await get(replica, `/v1/accounts/0x1/modules?ledger_version=${version++}&limit=1`)
+        }
+      })
+    )
+    const samples = []
+    while (performance.now() < endMs) {
+      const fromMs = performance.now()
+      samples.push({ fromMs, count: await sent(), toMs: performance.now() })
+      await new Promise(resolve => {
+        setTimeout(resolve, 20)
+      })
+    }
+    await Promise.all(reading)
+    const [first, last] = [samples[0], samples.at(-1)]
+    const most = Math.max(...samples.map(sample => {
+      const end = samples.findLast(({ toMs }) => toMs <= sample.fromMs + 1000) ?? sample
+      return end.count - sample.count
+    }))
+    console.log(
+      `| ${count} | ${((last.count - first.count) / (last.toMs - first.fromMs) * 1000).toFixed(1)} | ${most} |`
+    )
+    await Promise.all(replicas.map(replica => replica.stop()))
+    await rm(folder, { recursive: true })
   }
 }
 

@@ -3,7 +3,7 @@ import { cli } from '../../scripts/compile.js'
 import { lineOf } from './timed-request.js'
 import { Peer } from './peer.js'
 
-/** Returns the command line of varve with default settings, except ports and upstream. */
+/** Returns the command line of varve with default settings, except ports and upstream, if a file has none. */
 export function varveCommand (
   originUrl,
   { node = process.execPath, listen = '127.0.0.1:0', nodeFlags = [], flags = [] } = {}
@@ -13,8 +13,7 @@ export function varveCommand (
     ...nodeFlags,
     at(cli),
     'serve',
-    '--upstream',
-    originUrl,
+    ...(originUrl === undefined ? [] : ['--upstream', originUrl]),
     '--listen',
     listen,
     '--admin',
