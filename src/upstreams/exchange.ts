@@ -277,3 +277,19 @@ export class BodyChunks {
     this.#slabUsed = 0
   }
 }
+
+/** True for a transfer coding other than chunked, which the HTTP client decodes; a TE header is never sent. */
+export function isTransferCoded ({ 'transfer-encoding': coding }: ResponseHeaders): boolean {
+  return coding !== undefined && String(coding).trim().toLowerCase() !== 'chunked'
+}
+
+/** True if the head says where the body ends. */
+export function isFramed (headers: ResponseHeaders): boolean {
+  return headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined
+}
+
+/** Returns the bytes of a body; those that its head announces, if it streams. */
+export function bytesOf ({ body, rest, headers }: ReceivedResponse): number {
+  const announced = rest === undefined ? undefined : headers['content-length']
+  return typeof announced === 'string' && /^\d{1,15}$/.test(announced) ? Number(announced) : body.length
+}

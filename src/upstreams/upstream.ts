@@ -3,7 +3,7 @@ import { headerOf, reportsUpstreamFault, type UpstreamResponse } from '../api/up
 import { onTimeout, withTimeout } from '../with-timeout.js'
 import { type ChainGuard, type QuarantineReason, UnprovenPositionError } from './chain-guard.js'
 import { ConnectionPool, type UpstreamConnectionOptions } from './connection-pool.js'
-import { Exchange, type ReceivedResponse } from './exchange.js'
+import { bytesOf, Exchange, isFramed, isTransferCoded, type ReceivedResponse } from './exchange.js'
 import { Health, readRetryAfterMs } from './health.js'
 import { pollTimeoutMs } from './polling-policy.js'
 import {
@@ -493,19 +493,4 @@ export class Upstream {
 
 function isAborted (signal: CancelSignal | undefined): boolean {
   return signal?.aborted === true
-}
-
-// Chunked is decoded by the HTTP client; we send no TE header, so no other coding is acceptable.
-function isTransferCoded ({ 'transfer-encoding': coding }: ResponseHeaders): boolean {
-  return coding !== undefined && String(coding).trim().toLowerCase() !== 'chunked'
-}
-
-function isFramed (headers: ResponseHeaders): boolean {
-  return headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined
-}
-
-/** Returns the bytes of a body; those that its head announces, if it streams. */
-function bytesOf ({ body, rest, headers }: UpstreamResponse): number {
-  const announced = rest === undefined ? undefined : headers['content-length']
-  return typeof announced === 'string' && /^\d{1,15}$/.test(announced) ? Number(announced) : body.length
 }
