@@ -14,7 +14,7 @@ import {
   bodyToText
 } from '../api/read.js'
 import { type PinKind } from '../api/endpoints.js'
-import { matchEndpoint, readRequest } from '../api/read-request.js'
+import { matchAwaited, matchEndpoint, readRequest } from '../api/read-request.js'
 import { ErrorResponse, webFrameworkError } from '../api/error-response.js'
 import { bodyFromText } from '../api/request-body.js'
 import { forwardedTarget } from '../api/pass-through-target.js'
@@ -40,7 +40,8 @@ export function explain (request: ExplainInput, io: Io): ExitCode {
 }
 
 function explanationOf (request: ExplainInput, config: Config): Explanation {
-  const match = matchEndpoint(request.target, request.method)
+  const match = matchEndpoint(request.target, request.method) ??
+    (config.follow.mode === 'on' ? matchAwaited(request.target, request.method) : undefined)
   const endpoint = match?.endpoint.name ?? 'other'
   try {
     const { contentType, body } = bodyFromText(request.data ?? '')

@@ -17,6 +17,12 @@ export const followStates = [
 /** One of the closed list. */
 export type FollowState = typeof followStates[number]
 
+/** Results of a wait for a transaction. */
+export const transactionWaitResults = ['committed', 'timeout'] as const
+
+/** One result of the closed list. */
+export type TransactionWaitResult = typeof transactionWaitResults[number]
+
 /** Transactions after a head, read in one go; `begins` drops what is known, and starts at the last of them. */
 export interface FollowUpdate {
   readonly begins: boolean
@@ -74,6 +80,8 @@ const readingsToWait = 3
 const maxWaitMs = 2000
 // A node holds a read of a transaction for this long, so a tail that is read less often would answer later.
 const maxFindingMs = 1000
+// Each reading of the tail looks for all of them (law 10: nothing grows without bound).
+const maxFinding = 10_000
 
 /**
  * Head up to which every transaction was read, and what is known from them. While it follows, latest reads are served
@@ -177,6 +185,7 @@ export class Follower {
 
   /** Waits, within a limit, until the tail has a transaction; returns its version, undefined if none was read. */
   async waitForTransaction (hash: StateDigest, timeoutMs: number): Promise<bigint | undefined> {
+    if (this.#finding.size >= maxFinding) return undefined
     let find = (): void => {}
     const found = new Promise<bigint | undefined>(resolve => {
       find = () => {

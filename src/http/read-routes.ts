@@ -87,7 +87,7 @@ export function addReadRoutes (app: FastifyInstance, context: ListenerContext): 
       }
       await serveMatch(context, match, exchange, body, client, charge)
     } catch (error) {
-      sendFailure(context, exchange, error)
+      sendFailure(context, exchange, error, match.endpoint)
     }
   }
   const serve = async (request: FastifyRequest, reply: FastifyReply): Promise<string | undefined> => {

@@ -2,6 +2,7 @@ import { type ServerResponse, STATUS_CODES } from 'node:http'
 import { pipeline } from 'node:stream/promises'
 import { type Logger } from 'pino'
 import { type Config } from '../config/schema.js'
+import { type Endpoint } from '../api/endpoints.js'
 import { type EndpointLabel, type Metrics } from '../metrics/metrics.js'
 import { type KnownRequestCache } from '../proxy/parsed-request.js'
 import { outcomeOfErrorStatus, type OutcomeName } from '../proxy/outcomes.js'
@@ -112,7 +113,12 @@ export function recordResponse (
  * Answers a failed request, on a known endpoint with the current position, and reports unexpected errors. If a response
  * has begun or this fails too, closes the connection, or the client would wait.
  */
-export function sendFailure (context: ListenerContext, exchange: HttpExchange, error: unknown): void {
+export function sendFailure (
+  context: ListenerContext,
+  exchange: HttpExchange,
+  error: unknown,
+  known?: Endpoint
+): void {
   const { access, metrics, responseBuilder } = context
   const { request, response, url, method, id } = exchange
   const errorResponse = toErrorResponse(error)
@@ -122,7 +128,7 @@ export function sendFailure (context: ListenerContext, exchange: HttpExchange, e
   // A complete response stays, although something failed after it.
   if (response.writableEnded) return
   try {
-    const endpoint = matchEndpoint(url, method)?.endpoint.name
+    const endpoint = (known ?? matchEndpoint(url, method)?.endpoint)?.name
     if (status === 429) metrics.limited(access.clientNameOf(request) === undefined ? 'address' : 'key')
     // Hides the position from clients without a required key.
     const hasPosition = endpoint !== undefined && !access.lacksKey(request)

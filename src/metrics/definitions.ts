@@ -1,4 +1,5 @@
 import { versionWaitResults } from '../chain/version-waits.js'
+import { transactionWaitResults } from '../follow/follower.js'
 import { leaseResults } from '../cache/coalescer.js'
 import { hedgeResults } from '../upstreams/hedger.js'
 import { failureReasons } from '../upstreams/upstream-failure.js'
@@ -163,8 +164,11 @@ export const metricGroups = {
       { endpoint: endpointNames }
     ),
     varve_stale_latest_total: counter('Moving reads served from behind the served head.'),
-    varve_version_waits_total: counter('Reads that waited for a version or a transaction, by result.', {
+    varve_version_waits_total: counter('Reads that waited for an upstream to reach a version, by result.', {
       result: versionWaitResults
+    }),
+    varve_transaction_waits_total: counter('Requests that varve held for a transaction, by result.', {
+      result: transactionWaitResults
     }),
     varve_waiting_for_version: gauge('sum', 'Reads that wait for an upstream to reach a version.'),
     varve_audit_total: counter('Hits that were fetched again from an upstream and compared, by result.', {

@@ -3,6 +3,7 @@ import { type MissCause, missCauses } from '../cache/removals.js'
 import { type Store, tierNames, type TierName } from '../cache/tier.js'
 import { type Tracker } from '../chain/tracker.js'
 import { type VersionWaitResult, type VersionWaits } from '../chain/version-waits.js'
+import { type TransactionWaitResult } from '../follow/follower.js'
 import { type TailResult } from '../follow/tail-reader.js'
 import { type TouchAllReason } from '../follow/transaction-digest.js'
 import { type VerifyResult } from '../follow/verify-write-sets.js'
@@ -279,6 +280,8 @@ export class Metrics {
   readonly shed = (): void => this.#counters.varve_shed_total.inc()
   readonly overBudget = (): void => this.#counters.varve_in_flight_rejected_total.inc()
   readonly waited = (result: VersionWaitResult): void => this.#counters.varve_version_waits_total.inc({ result })
+  readonly awaitedTransaction = (result: TransactionWaitResult): void =>
+    this.#counters.varve_transaction_waits_total.inc({ result })
   readonly wrote = (tier: TierName): void => this.#counters.varve_cache_writes_total.inc({ tier })
   readonly evicted = (tier: TierName): void => this.#counters.varve_cache_evictions_total.inc({ tier })
   readonly foundCorrupt = (): void => this.#counters.varve_corrupt_entries_total.inc()

@@ -17,7 +17,7 @@ import { type LocalInvalidator } from './local-invalidator.js'
 import { type CachedEntry, type Loaded } from './outcomes.js'
 import { type PrunedErrorBuilder } from '../api/pruned-error-builder.js'
 import { type Config } from '../config/schema.js'
-import { type Follower } from '../follow/follower.js'
+import { type Follower, type TransactionWaitResult } from '../follow/follower.js'
 
 /** Counters of the proxy, for metrics. */
 export interface ProxyMetrics {
@@ -25,6 +25,7 @@ export interface ProxyMetrics {
   missed(endpoint: EndpointName, cause: MissCause): void
   staleLatest(): void
   waited(result: VersionWaitResult): void
+  awaitedTransaction(result: TransactionWaitResult): void
   /** Counts a request rejected because the budget for bytes is used up. */
   overBudget(): void
   audited(result: AuditResult): void

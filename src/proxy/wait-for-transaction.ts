@@ -1,18 +1,22 @@
 import { digestOfHash } from '../api/state-key.js'
 import { type Read } from '../api/read.js'
+import { reportsUpstreamFault } from '../api/upstream-response.js'
 import { type Follower } from '../follow/follower.js'
+import { withTimeout } from '../with-timeout.js'
 import { discardBody } from './fetch.js'
-import { type Outcome } from './outcomes.js'
+import { type FetchOutcome, type Outcome } from './outcomes.js'
 import { type ReadClient } from './pinned-read.js'
 import { type ProxyContext } from './proxy-context.js'
 import { serveRead } from './serve-read.js'
 
 // As long as a node holds such a read.
 const holdMs = 1000
+// A transaction that comes late in the wait is fetched for this long.
+const fetchMs = 500
 
 /**
  * Serves a read of a transaction by its hash, and holds it until the transaction is committed. A node answers first,
- * because the transaction may be older than what the tail knows.
+ * because the transaction may be older than what the tail knows; that answer stays good if nothing better comes.
  */
 export async function serveAwaited (
   context: ProxyContext,
@@ -20,19 +24,38 @@ export async function serveAwaited (
   read: Read,
   client: ReadClient
 ): Promise<Outcome> {
-  const { now } = context
+  const { now, tracker } = context
   const endsAtMs = now() + holdMs
   const outcome = await serveRead(context, read, client)
+  const { space } = tracker
   if (!isUncommitted(outcome)) return outcome
   client.bytes?.holdWaiting(outcome.fetched.response.body)
   const version = await follower.waitForTransaction(digestOfHash(read.path.slice(-64)), endsAtMs - now())
-  context.metrics.waited(version === undefined ? 'timeout' : 'reached')
+  context.metrics.awaitedTransaction(version === undefined ? 'timeout' : 'committed')
+  if (space !== tracker.space) {
+    // The answer is of another chain (law 7: chains never mix).
+    discardBody(outcome.fetched)
+    return await serveRead(context, read, client)
+  }
   if (version === undefined) return outcome
-  discardBody(outcome.fetched)
-  return await serveRead(context, { ...read, minVersion: version }, client)
+  const fetching = serveRead(context, { ...read, minVersion: version }, client)
+  const found = await withTimeout(Math.max(fetchMs, endsAtMs - now()), fetching).catch(() => undefined)
+  if (found !== undefined && !isFault(found)) {
+    discardBody(outcome.fetched)
+    return found
+  }
+  // No client reads a body that comes late.
+  fetching.then(late => {
+    if (late.name !== 'hit') discardBody(late.fetched)
+  }, () => {})
+  return outcome
 }
 
-function isUncommitted (outcome: Outcome): outcome is Exclude<Outcome, { readonly name: 'hit' }> {
+function isUncommitted (outcome: Outcome): outcome is FetchOutcome {
   return outcome.name !== 'hit' &&
     (outcome.fetched.response.status === 404 || outcome.fetched.notStored === 'pending_transaction')
+}
+
+function isFault (outcome: Outcome): boolean {
+  return outcome.name !== 'hit' && reportsUpstreamFault(outcome.fetched.response)
 }

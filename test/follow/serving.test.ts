@@ -119,7 +119,7 @@ t.test('waits for a transaction are held without the node, and end with one read
   for (const response of responses) t.match(response, { status: 200, body })
   t.equal(readsOf('transaction_wait_by_hash'), 0)
   t.ok(readsOf('transaction_by_hash') < 30, `${readsOf('transaction_by_hash')} reads for 150 that wait`)
-  t.ok((await varve.metric('varve_version_waits_total{result="reached"}') ?? 0) > 0, 'waits are counted')
+  t.ok((await varve.metric('varve_transaction_waits_total{result="committed"}') ?? 0) > 0, 'waits are counted')
   t.equal((await varve.get(target)).headers['cache-status'], 'varve; hit; detail=memory', 'what is committed is a hit')
 })
 
@@ -130,7 +130,7 @@ t.test('a wait for an unknown transaction ends after a second with what the node
   const { status, body } = await varve.get(target)
   t.ok(performance.now() - startedAtMs >= 990)
   t.same([status, body], [404, await (await fetch(`${sandbox.url}${target}`)).text()])
-  t.equal(await varve.metric('varve_version_waits_total{result="timeout"}'), 1)
+  t.equal(await varve.metric('varve_transaction_waits_total{result="timeout"}'), 1)
 })
 
 t.test('a wait in BCS, or beside a tail that is read rarely, is left to the node', async t => {

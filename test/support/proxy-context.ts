@@ -104,6 +104,7 @@ export function contextAt (t: Test, url: string, clock = { ms: 0 }): { context: 
         missed: nothing,
         staleLatest: nothing,
         waited: nothing,
+        awaitedTransaction: nothing,
         audited: nothing,
         observed: nothing,
         overBudget: nothing,

@@ -246,8 +246,11 @@ export default dashboard({
       lines(
         'Followed hits',
         'Latest reads per second that were hits at the followed head; far below the readings of the tail, ' +
-          'following costs more than it saves.',
-        [[`${sum(rate(requests, 'outcome="hit_followed"'))} or vector(0)`, 'followed hits']],
+          'following costs more than it saves; waits for a transaction are those that varve held itself.',
+        [[`${sum(rate(requests, 'outcome="hit_followed"'))} or vector(0)`, 'followed hits'], [
+          sum(rate('varve_transaction_waits_total'), 'result'),
+          'waits for a transaction: {{result}}'
+        ]],
         { unit: 'reqps', soft: 1 }
       ),
       lines(

@@ -1,0 +1,65 @@
+import t, { type Test } from 'tap'
+import { type Follower } from '../../src/follow/follower.js'
+import { type Outcome } from '../../src/proxy/outcomes.js'
+import { noClient } from '../../src/proxy/pinned-read.js'
+import { type ProxyContext } from '../../src/proxy/proxy-context.js'
+import { serveAwaited } from '../../src/proxy/wait-for-transaction.js'
+import { pendingTransactions } from '../../sandbox/transactions.js'
+import { type Fault, type Sandbox } from '#sandbox'
+import { contextAt, readOfTarget } from '../support/proxy-context.js'
+import { startSandboxNode } from '../support/replicas.js'
+
+/** Waits for the sandbox's pending transaction; `commit` runs once a node has answered, and returns its version. */
+async function waitFor (
+  t: Test,
+  commit: (sandbox: Sandbox, context: ProxyContext) => bigint | undefined
+): Promise<{ sandbox: Sandbox, outcome: Outcome }> {
+  const sandbox = await startSandboxNode(t, { blocks: 50, prunedBlocks: 0 })
+  const { ledger } = sandbox
+  while (pendingTransactions(ledger, ledger.height).length === 0) ledger.grow()
+  const { context } = contextAt(t, sandbox.url)
+  const read = readOfTarget(`/v1/transactions/by_hash/${String(pendingTransactions(ledger, ledger.height)[0]?.hash)}`)
+  const follower = { waitForTransaction: async () => commit(sandbox, context) }
+  return { sandbox, outcome: await serveAwaited(context, follower as unknown as Follower, read, noClient) }
+}
+
+/** Type of the transaction that a client gets. */
+function typeOf (outcome: Outcome): unknown {
+  const body = outcome.name === 'hit' ? outcome.entry.body : outcome.fetched.response.body
+  return (JSON.parse(body.toString()) as { type: unknown }).type
+}
+
+t.test('a wait ends with the committed transaction', async t => {
+  const { outcome } = await waitFor(t, ({ ledger }) => {
+    ledger.grow()
+    return ledger.head.version
+  })
+  t.equal(typeOf(outcome), 'user_transaction')
+})
+
+t.test('a wait whose transaction cannot be fetched in time ends with what the node said first', async t => {
+  const faults: Fault[] = [{ kind: 'error', code: 'internal_error', status: 500 }, { kind: 'reset' }, {
+    kind: 'slow',
+    ms: 2000
+  }]
+  for (const fault of faults) {
+    const { outcome } = await waitFor(t, ({ ledger, faults }) => {
+      faults.add(fault)
+      ledger.grow()
+      return ledger.head.version
+    })
+    t.equal(typeOf(outcome), 'pending_transaction', fault.kind)
+  }
+})
+
+t.test('a wait that a reset ends is answered by the new chain', async t => {
+  const { sandbox, outcome } = await waitFor(t, (sandbox, { tracker }) => {
+    const { stamped } = tracker
+    sandbox.reset({ seed: 7, blocks: 60 })
+    if (stamped !== undefined) tracker.reset(stamped)
+    return undefined
+  })
+  t.match(outcome, {
+    fetched: { response: { status: 404, stamped: { position: { head: { version: sandbox.ledger.head.version } } } } }
+  })
+})
