@@ -23,9 +23,19 @@ import { indexBytesPerEntry, maxEntriesOf } from '../cache/disk-tier.js'
 
 /** Folder of a disk tier that this process has locked. */
 export interface OpenFolder {
+  /** True once another process has it, after it was removed or emptied. */
+  readonly isLost: boolean
   /** Gives the folder up. */
   close(): Promise<void>
 }
+
+interface Lock {
+  /** Stats of the socket, undefined if it is gone already. */
+  readonly socket: Stats | undefined
+  close(): Promise<void>
+}
+
+class OwnedByOther extends Error {}
 
 /** Facts about the folder of a disk tier that an operator checks before the first start. */
 export interface DiskFolderFacts {
@@ -60,26 +70,34 @@ const ownNames: ReadonlySet<string> = new Set([mark, 'lock', logName, aside, ...
  * for the operator.
  */
 export async function openFolder (path: string, log: Logger): Promise<OpenFolder> {
-  const locked = { lock: await makeAndLock(path).catch(refuse) }
+  const locked = { lock: await makeAndLock(path).catch(refuse), isLost: false }
   const remake = async (): Promise<void> => {
-    const found = await Promise.all([mark, 'lock'].map(async name => await statsOf(join(path, name))))
-    if (!found.includes(undefined)) return
-    // Closes first, because a server that closes removes the name of its socket.
-    await locked.lock.close()
+    const [marked, socket] = await Promise.all([mark, 'lock'].map(async name => await statsOf(join(path, name))))
+    if (marked !== undefined && isSame(socket, locked.lock.socket)) return
+    // Closes first, because a server that closes removes the name of its socket; but another's name must stay.
+    if (socket === undefined || isSame(socket, locked.lock.socket)) await locked.lock.close()
     locked.lock = await makeAndLock(path, true)
     log.warn({ path }, 'cache.disk.path was removed: made again')
   }
   const running: { remake?: Promise<void> | undefined } = {}
   const timer = setInterval(() => {
-    running.remake ??= remake().catch(() => {}).finally(() => {
+    running.remake ??= remake().catch((error: unknown) => {
+      if (!(error instanceof OwnedByOther)) return
+      locked.isLost = true
+      clearInterval(timer)
+      log.error({ path }, `cache.disk.path was removed, and now ${error.message}: off until a restart`)
+    }).finally(() => {
       running.remake = undefined
     })
   }, remakeEveryMs).unref()
   const folder = {
+    get isLost () {
+      return locked.isLost
+    },
     close: async () => {
       clearInterval(timer)
       await running.remake
-      await locked.lock.close()
+      if (!locked.isLost) await locked.lock.close()
     }
   }
   try {
@@ -138,7 +156,7 @@ async function usedBytes (path: string): Promise<number> {
   return sizes.reduce((sum, size) => sum + size, 0)
 }
 
-async function makeAndLock (path: string, isRemade = false): Promise<Pick<OpenFolder, 'close'>> {
+async function makeAndLock (path: string, isRemade = false): Promise<Lock> {
   await makeFolder(path)
   await requireOwnFolder(path, isRemade)
   await writeFile(join(path, mark), '', { flag: writeFlags })
@@ -216,13 +234,19 @@ async function removeFrom (path: string, names: RegExp): Promise<void> {
   await rmdir(path).catch(() => {})
 }
 
+/** Returns true if both are stats of one file. */
+function isSame (one: Stats | undefined, other: Stats | undefined): boolean {
+  return one?.ino === other?.ino && one?.birthtimeMs === other?.birthtimeMs
+}
+
 /** Listens on a socket in the folder: the system closes it with the process, however the process ends. */
-async function lockFolder (path: string): Promise<Pick<OpenFolder, 'close'>> {
+async function lockFolder (path: string): Promise<Lock> {
   const folder = await open(path, 'r')
   const socket = lockSocketIn(path, folder)
   try {
     const server = await listenAlone(socket)
     return {
+      socket: await statsOf(socket),
       close: async () => {
         await new Promise(resolve => {
           server.close(resolve)
@@ -249,7 +273,7 @@ async function listenAlone (socket: string): Promise<Server> {
 async function requireNoOwner (socket: string): Promise<void> {
   const owner = await ownerOf(socket)
   if (owner === undefined) return
-  throw new Error(`another varve (process ${owner}) uses it: give each its own folder, or stop the other`)
+  throw new OwnedByOther(`another varve (process ${owner}) uses it: give each its own folder, or stop the other`)
 }
 
 /** Removes the socket of a process that is gone, but not that of one that took its place a moment ago. */

@@ -20,7 +20,7 @@ export class OwnedLog implements HostLog {
   readonly settings: LogSettings
   readonly keeper: DiskKeeper
   readonly place: FolderSpaces
-  readonly #folder: Pick<OpenFolder, 'close'>
+  readonly #folder: OpenFolder
   readonly #timer: NodeJS.Timeout
   #restoring: Promise<void> | undefined
 
@@ -28,7 +28,7 @@ export class OwnedLog implements HostLog {
     settings: LogSettings,
     keeper: DiskKeeper,
     place: FolderSpaces,
-    folder: Pick<OpenFolder, 'close'>,
+    folder: OpenFolder,
     metrics: Metrics
   ) {
     this.settings = settings
@@ -98,6 +98,12 @@ export class OwnedLog implements HostLog {
   }
 
   async #restore (metrics: Metrics): Promise<void> {
+    if (this.#folder.isLost) {
+      clearInterval(this.#timer)
+      this.keeper.giveUp()
+      await this.place.close()
+      return
+    }
     // Makes again what was removed.
     await this.keeper.restore()
     await this.place.restore()

@@ -139,6 +139,7 @@ export class DiskKeeper {
   // Highest number of a purge in the file.
   #saved = 0
   #hasFile = false
+  #isGivenUp = false
   #saving: Promise<void> = Promise.resolve()
   #lastTurn: Promise<unknown> = Promise.resolve()
   // Resolves when the last evicted segments have given their room, or their process takes too long.
@@ -225,22 +226,19 @@ export class DiskKeeper {
 
   /** Makes again what was removed; true if the log begins again. */
   async restore (): Promise<boolean> {
+    if (this.#isGivenUp) return false
     await makeFolder(this.#options.path)
-    const isGone = await lstat(this.#path).then(() => false, isAbsent)
-    if (!isGone) return false
+    if (!await this.#isGone()) return false
     const isReset = this.#hasFile
-    if (isReset) {
-      this.#segments.clear()
-      this.#leaving.clear()
-      for (const member of this.#members) {
-        run(async () => {
-          await member.resetLog()
-        })
-      }
-    }
-    this.#hasFile = false
+    if (isReset) this.#reset()
     await this.#save()
     return isReset
+  }
+
+  /** Ends all use of the folder, because another process has it. */
+  giveUp (): void {
+    this.#isGivenUp = true
+    this.#reset()
   }
 
   /** Resolves when nothing is being written. */
@@ -275,8 +273,24 @@ export class DiskKeeper {
     return await changed
   }
 
+  async #isGone (): Promise<boolean> {
+    return await lstat(this.#path).then(() => false, isAbsent)
+  }
+
+  #reset (): void {
+    this.#hasFile = false
+    this.#segments.clear()
+    this.#leaving.clear()
+    for (const member of this.#members) {
+      run(async () => {
+        await member.resetLog()
+      })
+    }
+  }
+
   async #begin (member: LogMember, { space, bytes, mustEvict }: BeginSegment): Promise<BegunSegment> {
     const { maxBytes, writers } = this.#options
+    if (this.#isGivenUp) throw new Error('another varve has taken the folder')
     if (!this.#members.has(member)) throw new Error(hasLeft)
     await this.#release(member)
     await this.#copied
@@ -347,6 +361,7 @@ export class DiskKeeper {
   }
 
   async #remove (segments: readonly number[]): Promise<void> {
+    if (this.#isGivenUp) return
     for (const number of segments) {
       this.#segments.delete(number)
       await this.#options.files.remove(number)
@@ -382,6 +397,8 @@ export class DiskKeeper {
 
   /** Writes the purges so that a power cut cannot take them back; calls at once share a write. */
   async #save (): Promise<void> {
+    // Nothing of it is ever read again.
+    if (this.#isGivenUp) return
     const { sequence } = this.#purges
     const saved = this.#saving.then(async () => {
       if (sequence > this.#saved || !this.#hasFile) await this.#write()
@@ -392,6 +409,8 @@ export class DiskKeeper {
 
   async #write (): Promise<void> {
     const { sequence } = this.#purges
+    // The file comes back here, so nothing else would notice that the folder was emptied.
+    if (this.#hasFile && await this.#isGone()) this.#reset()
     const temporary = `${this.#path}.new`
     const file = await open(temporary, writeFlags | constants.O_TRUNC, 0o600)
     try {

@@ -25,6 +25,8 @@ export interface Append {
 
 /** Segment with what it lists. */
 export interface ListedSegment extends Segment {
+  /** Name of its log. */
+  readonly log: number
   readonly list: SegmentList
   /** End of the records, behind which a sealed segment has its footer. */
   end: number
@@ -199,9 +201,17 @@ export class DiskLog {
     const { number, isContinued, evicted } = await keeper.beginSegment({ space, bytes, mustEvict: isFull() })
     const removed = evicted.map(hits => hits.number)
     try {
-      this.#own = isContinued ? await this.#continue(number) : {
+      this.#own = isContinued ? await this.#continue(space, number) : {
         file: await files.create(number),
-        segment: { number, space, list: new SegmentList(), end: 0, bytes: 0, minSequence: Infinity }
+        segment: {
+          number,
+          log: this.#options.name(),
+          space,
+          list: new SegmentList(),
+          end: 0,
+          bytes: 0,
+          minSequence: Infinity
+        }
       }
       // Leaves room for what the segment is begun for.
       const left = Math.max(segmentBytes, bytes) - bytes - headerBytes - this.#own.segment.end
@@ -217,8 +227,9 @@ export class DiskLog {
     }
   }
 
-  async #continue (number: number): Promise<OwnSegment> {
+  async #continue (space: StoreSpace, number: number): Promise<OwnSegment> {
     const segment = await this.read(number)
+    if (segment.space.name !== space.name || segment.log !== this.#options.name()) throw new Error('not of this log')
     const file = await this.#options.files.openToWrite(number)
     // Takes away the footer.
     await file.truncate(segment.end)
@@ -307,17 +318,17 @@ export class DiskLog {
     const bytes = await files.sizeOf(number)
     const header = decodeHeader(await files.read(number, 0, headerBytes))
     if (header === undefined || bytes > mostFileBytes) throw new Error('a segment has lost its header or grown')
-    const { space, length: start } = header
+    const { log, space, length: start } = header
     const trailer = await files.read(number, Math.max(0, bytes - trailerBytes), trailerBytes)
     const footerLength = SegmentList.footerLengthOf(trailer)
     const footerAt = footerLength === undefined ? 0 : bytes - trailerBytes - footerLength
     if (footerLength !== undefined && footerAt >= start) {
       const list = SegmentList.decode(await files.read(number, footerAt, footerLength), trailer)
-      if (list !== undefined) return { number, space, list, end: footerAt, bytes, minSequence: list.minSequence }
+      if (list !== undefined) return { number, log, space, list, end: footerAt, bytes, minSequence: list.minSequence }
     }
     const list = new SegmentList()
     const end = await this.#scan(number, start, bytes, list)
-    return { number, space, list, end, bytes, minSequence: list.minSequence }
+    return { number, log, space, list, end, bytes, minSequence: list.minSequence }
   }
 
   /** Lists the records of a segment, without those that are damaged; returns where they end. */

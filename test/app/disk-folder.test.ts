@@ -7,6 +7,7 @@ import { pino } from 'pino'
 import t from 'tap'
 import { openFolder } from '../../src/app/disk-folder.js'
 import { testFolder } from '../support/test-folder.js'
+import { until } from '../support/until.js'
 
 t.test('of two starts at once after a kill one gets the folder, and the other names it', async t => {
   const [path, log] = [testFolder(t), pino({ level: 'silent' })]
@@ -46,4 +47,25 @@ t.test('a folder in place of the lock is refused, and stays where it is', async 
   mkdirSync(join(path, 'lock', 'mine'), { recursive: true })
   await t.rejects(openFolder(path, log), /cannot be used/)
   t.same(readdirSync(path, { recursive: true }).sort(), ['lock', join('lock', 'mine'), 'varve-cache'])
+})
+
+t.test('a folder that another varve has taken is left to it, whether it was removed or emptied', async t => {
+  const log = pino({ level: 'silent' })
+  for (const isEmptied of [false, true]) {
+    const path = join(testFolder(t), 'cache')
+    const first = await openFolder(path, log)
+    const take = async (): ReturnType<typeof openFolder> => {
+      if (isEmptied) {
+        for (const name of readdirSync(path)) rmSync(join(path, name), { recursive: true, force: true })
+      } else rmSync(path, { recursive: true, force: true })
+      // The first one may have been quicker.
+      return await openFolder(path, log).catch(take)
+    }
+    const second = await take()
+    await until(() => first.isLost, 'the first one notices')
+    await first.close()
+    await t.rejects(openFolder(path, log), /another varve \(process \d+\) uses it/)
+    await second.close()
+    await (await openFolder(path, log)).close()
+  }
 })

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { existsSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { DiskFiles } from '../../src/cache/disk-files.js'
@@ -330,4 +330,32 @@ t.test('a segment that has grown beyond any is not read, and costs its own entri
   const disk = await openedAt(t, first.path, room, entryOf('b', 'x'))
   t.same([await found(disk, 'a'), await found(disk, 'b'), disk.counts.failed], [undefined, 'x', ['scan']])
   t.notOk(existsSync(path), 'it gives its room')
+})
+
+t.test('a purge that is saved in a folder that was emptied begins the log again', async t => {
+  const [one, other] = await two(t)
+  await put(one, entryOf('a', 'x'))
+  await learned(other, 'a')
+  await purge(one, 'b')
+  for (const name of readdirSync(one.path)) rmSync(join(one.path, name), { recursive: true })
+  await purge(one, 'c')
+  t.same([await found(one, 'a'), await found(other, 'a')], [undefined, undefined])
+  t.equal(await one.keeper.restore(), false, 'once')
+})
+
+t.test('a keeper that has lost its folder confirms purges, and touches no file', async t => {
+  const [one, other] = await two(t)
+  await put(one, entryOf('a', 'x'))
+  await learned(other, 'a')
+  const before = readdirSync(one.path)
+  one.keeper.giveUp()
+  t.equal(await purge(other, 'a'), false)
+  t.same([await found(one, 'a'), await found(other, 'a')], [undefined, undefined])
+  one.tier.put(space, { stored: entryOf('b', 'x'), ttlMs: undefined })
+  await one.tier.waitUntilIdle()
+  rmSync(join(one.path, 'purges'))
+  await purge(one, 'b')
+  t.equal(await one.keeper.restore(), false)
+  t.same(readdirSync(one.path), before.filter(name => name !== 'purges'))
+  t.match(one.tier.warnings, ['disk rejects writes: another varve has taken the folder'])
 })
