@@ -33,6 +33,8 @@ const metricsTimeoutMs = 1000
 const statusTimeoutMs = 250
 // A purge waits for the lower tiers.
 const changeTimeoutMs = 10_000
+// Longer than a worker takes to follow a purge of everything.
+const purgeLocallyTimeoutMs = 5000
 // Spaces that a reset has ended; several workers report the same one.
 const maxEnded = 16
 
@@ -305,7 +307,7 @@ class PrimaryProcess {
   ): Promise<ReadonlyArray<PromiseSettledResult<boolean>>> {
     const others = this.#listening.filter(worker => worker !== first)
     return await Promise.allSettled(
-      others.map(async worker => await worker.calls.call(changeTimeoutMs, 'purgeLocally', body, begun))
+      others.map(async worker => await worker.calls.call(purgeLocallyTimeoutMs, 'purgeLocally', body, begun))
     )
   }
 
