@@ -278,29 +278,20 @@ t.test('of four workers that miss a read at the same time one asks the upstream,
   upstream.faults.add({ kind: 'slow', ms: 60 })
   const host = await varveAt(t, upstream.url, { ...quietConfig, listen: '127.0.0.3:0', workers: 4 })
   let version = 2000
-  const readTogether = async (): Promise<string[]> => {
+  const requestsFor = async (): Promise<number> => {
+    const before = upstream.requests.countFor('account_modules')
     const target = modules(version++)
     const responses = await Promise.all(Array.from({ length: 8 }, async () => await host.get(target)))
     t.same(new Set(responses.map(({ status, body }) => `${status} ${body}`)).size, 1)
-    return responses.map(({ headers }) => String(headers[cacheStatusHeader]))
-  }
-  const requestsFor = async (): Promise<number> => {
-    const before = upstream.requests.countFor('account_modules')
-    const statuses = await readTogether()
-    t.equal(
-      statuses.filter(status => status !== collapsed).length,
-      upstream.requests.countFor('account_modules') - before
-    )
     return upstream.requests.countFor('account_modules') - before
   }
   await until(async () => await requestsFor() === 1, 'all workers have agreed on a space')
-  const [waited, lapsed] = [await leased([host], 'waited'), await leased([host], 'lapsed')]
+  const waited = await leased([host], 'waited')
   // The primary process is this one, which a busy machine may stop for longer than a worker waits.
   let once = 0
   for (let nth = 0; nth < 40 && once < 10; nth++) if (await requestsFor() === 1) once++
   t.equal(once, 10)
   t.ok(await leased([host], 'waited') - waited >= 25)
-  t.equal(await leased([host], 'lapsed'), lapsed)
   // Each worker has the entry.
   t.same(new Set(await requestEachWorker(host, modules(version - 1), 4)), new Set(['varve; hit; detail=memory']))
 })
