@@ -11,9 +11,12 @@ delete env.TEST_GROUP
 process.argv[1] = files[0]
 // Spares the hooks by which tap follows each promise, to name the test of an error that nothing awaits: such an error
 // ends the process, which fails the file too.
+const { createHook } = asyncHooks
 asyncHooks.createHook = () => ({ enable () {}, disable () {} })
 syncBuiltinESMExports()
 const { default: t } = await import('tap')
+Object.assign(asyncHooks, { createHook })
+syncBuiltinESMExports()
 
 for (const file of files) {
   t.setTimeout(timeoutSeconds * 1000)
