@@ -68,7 +68,8 @@ t.test('every alert that pages has a condition with the same thresholds and the 
 })
 
 const up = {
-  client: { name: 'a', limiter: { exhaustedLimit: undefined } },
+  name: 'a',
+  limiter: { exhaustedLimit: undefined },
   state: 'up',
   isUp: true,
   isCordoned: false,
