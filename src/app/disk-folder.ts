@@ -33,6 +33,8 @@ interface Lock {
   /** Stats of the socket, undefined if it is gone already. */
   readonly socket: Stats | undefined
   close(): Promise<void>
+  /** Leaves the name of the socket, which is another's by now; its own has no name any more. */
+  leave(): Promise<void>
 }
 
 class OwnedByOther extends Error {}
@@ -76,6 +78,7 @@ export async function openFolder (path: string, log: Logger): Promise<OpenFolder
     if (marked !== undefined && isSame(socket, locked.lock.socket)) return
     // Closes first, because a server that closes removes the name of its socket; but another's name must stay.
     if (socket === undefined || isSame(socket, locked.lock.socket)) await locked.lock.close()
+    else await locked.lock.leave()
     locked.lock = await makeAndLock(path, true)
     log.warn({ path }, 'cache.disk.path was removed: made again')
   }
@@ -251,6 +254,9 @@ async function lockFolder (path: string): Promise<Lock> {
         await new Promise(resolve => {
           server.close(resolve)
         })
+        await folder.close()
+      },
+      leave: async () => {
         await folder.close()
       }
     }
