@@ -1,6 +1,26 @@
 /** Target of the index, which names position and release; every other target continues its path. */
 export const indexTarget = '/v1'
 
+/** Kinds of reads that an operator can switch off, with the cheapest of each. */
+export const optionalReads = [
+  {
+    name: 'BCS',
+    method: 'GET',
+    target: '/v1/accounts/0x1',
+    accept: 'application/x-bcs',
+    type: undefined,
+    body: undefined
+  },
+  {
+    name: 'views',
+    method: 'POST',
+    target: '/v1/view',
+    accept: 'application/json',
+    type: 'application/json',
+    body: '{"function":"0x1::timestamp::now_microseconds","type_arguments":[],"arguments":[]}'
+  }
+] as const
+
 /** Target of the gas estimate, the cheapest read beside the index. */
 export const gasEstimateTarget = '/v1/estimate_gas_price'
 

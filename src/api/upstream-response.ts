@@ -34,6 +34,15 @@ export interface UpstreamResponse {
   readonly source?: ResponseSource | undefined
 }
 
+/**
+ * Returns true if the upstream serves no such reads at the moment: its operator has switched them off, or the index
+ * that they need trails (docs/node-behaviour.md, "Errors").
+ */
+export function reportsDisabled (response: UpstreamResponse, endpoint: string): boolean {
+  return (response.status === 403 && errorCodeOf(response) === 'api_disabled') ||
+    (response.status === 500 && endpoint === 'transaction_summaries')
+}
+
 /** Returns true if the status reports a fault or overload of the upstream, and nothing about the read. */
 export function reportsUpstreamFault ({ status }: UpstreamResponse): boolean {
   return status >= 500 || status === 429

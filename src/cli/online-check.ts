@@ -3,8 +3,8 @@ import { probeRequest } from '../upstreams/upstream-request.js'
 import { Upstream } from '../upstreams/upstream.js'
 import { UpstreamFailure } from '../upstreams/upstream-failure.js'
 import { type Position } from '../api/position.js'
-import { indexTarget } from '../api/request-targets.js'
-import { releaseInIndex } from '../api/upstream-response.js'
+import { indexTarget, optionalReads } from '../api/request-targets.js'
+import { releaseInIndex, reportsDisabled } from '../api/upstream-response.js'
 import { type Config, type NamedUpstream } from '../config/schema.js'
 import { inspectDiskFolder } from '../app/disk-folder.js'
 import { inspectRedis } from '../redis/settings-check.js'
@@ -34,6 +34,8 @@ interface ProbedUpstream {
   readonly position: Position | undefined
   readonly release: string | undefined
   readonly latencyMs: number | undefined
+  /** Kinds of reads that the upstream does not serve. */
+  readonly disabled: readonly string[]
   readonly problem: string | undefined
 }
 
@@ -67,7 +69,7 @@ async function probe (upstream: NamedUpstream, { now }: OnlineClocks): Promise<P
     return await probeThrough(probed, upstream, now)
   } catch (error) {
     const problem = error instanceof UpstreamFailure ? error.description : (error as Error).message
-    return { upstream, position: undefined, release: undefined, latencyMs: undefined, problem }
+    return { upstream, position: undefined, release: undefined, latencyMs: undefined, disabled: [], problem }
   }
 }
 
@@ -81,11 +83,13 @@ async function probeThrough (
     await probed.send(probeRequest(indexTarget), upstream.timeoutMs)
     const startedMs = now()
     const { status, stamped, body } = await probed.send(probeRequest(indexTarget), upstream.timeoutMs)
+    const latencyMs = now() - startedMs
     return {
       upstream,
       position: stamped?.position,
       release: releaseInIndex(body),
-      latencyMs: now() - startedMs,
+      latencyMs,
+      disabled: status === 200 ? await disabledReads(probed) : [],
       problem: status >= 400
         ? `HTTP ${status}`
         : stamped === undefined
@@ -97,13 +101,24 @@ async function probeThrough (
   }
 }
 
+async function disabledReads (probed: Upstream): Promise<string[]> {
+  const disabled: string[] = []
+  for (const { name, method, target, accept, type, body } of optionalReads) {
+    const headers = { accept, ...type !== undefined && { 'content-type': type } }
+    const response = await probed.send({ ...probeRequest(target), method, headers, body }).catch(() => undefined)
+    response?.rest?.destroy()
+    if (response !== undefined && reportsDisabled(response, name)) disabled.push(name)
+  }
+  return disabled
+}
+
 function upstreamFindings (probed: readonly ProbedUpstream[], configuredChain: number | null): OnlineFinding[] {
   const chainId = configuredChain ?? probed.find(({ position }) => position !== undefined)?.position?.chainId
   const onChain = probed.flatMap(({ position }) =>
     position !== undefined && position.chainId === chainId ? [position] : []
   )
   const newestUsec = onChain.map(({ head }) => head.timestampUsec).reduce((a, b) => a > b ? a : b, 0n)
-  return probed.map(({ upstream, position, release, latencyMs, problem }) => {
+  return probed.map(({ upstream, position, release, latencyMs, disabled, problem }) => {
     const isOnChain = position?.chainId === chainId
     const lagSeconds = position === undefined || !isOnChain
       ? undefined
@@ -119,7 +134,8 @@ function upstreamFindings (probed: readonly ProbedUpstream[], configuredChain: n
         },
         ...release !== undefined && { release },
         ...lagSeconds !== undefined && { lagSeconds },
-        ...latencyMs !== undefined && { latencyMs: Math.round(latencyMs * 100) / 100 }
+        ...latencyMs !== undefined && { latencyMs: Math.round(latencyMs * 100) / 100 },
+        ...disabled.length > 0 && { disabled: disabled.join(' and ') }
       },
       problems: [
         ...problem === undefined ? [] : [problem],

@@ -7,6 +7,8 @@ const recomputeEvery = 25
 // Of an upstream that sends no readable Retry-After.
 const defaultBackoffMs = 1000
 const circuitOpensAfterFailures = 5
+// Asks an upstream again for what it did not serve.
+const disabledMs = 60_000
 // Smoothing factor of the moving average: about the last dozen latencies count.
 const latencyWeight = 0.15
 // Caps Retry-After, so that every upstream is tried again within an hour.
@@ -28,6 +30,8 @@ export class Health {
   #isUnreachable = false
   #hasResponded = false
   #backsOffUntilMs = -Infinity
+  // Few kinds of reads can be switched off, each in two representations.
+  readonly #disabledUntilMs = new Map<string, number>()
 
   constructor (now: () => number) {
     this.#now = now
@@ -71,6 +75,17 @@ export class Health {
     this.#isUnreachable = false
     this.#hasResponded = true
     this.lastFailure = undefined
+  }
+
+  /** Records a success by which the upstream says that it serves no such reads. */
+  recordDisabled (reads: string): void {
+    this.recordSuccess()
+    this.#disabledUntilMs.set(reads, this.#now() + disabledMs)
+  }
+
+  /** True if the upstream said a moment ago that it serves no such reads. */
+  isDisabled (reads: string): boolean {
+    return this.#disabledUntilMs.size > 0 && this.#now() < (this.#disabledUntilMs.get(reads) ?? -Infinity)
   }
 
   /** Counts as a success unless only reads have failed: a good probe does not prove that they work again. */

@@ -1,5 +1,5 @@
 import { errors } from 'undici'
-import { type UpstreamResponse } from '../api/upstream-response.js'
+import { reportsDisabled, type UpstreamResponse } from '../api/upstream-response.js'
 import { DnsError } from './dns.js'
 import { NoSlotError } from './upstream-limiter.js'
 
@@ -60,20 +60,38 @@ export class UpstreamFailure extends Error {
 
 /**
  * Reason why another upstream may do better. `lagging`: behind the served head. `partial`: may omit pruned history.
- * `impossible` responses are never passed on.
+ * `disabled`: the upstream does not serve such reads. `impossible` responses are never passed on.
  */
-export type Flaw = 'impossible' | 'lagging' | 'pruned' | 'partial' | 'partial_lagging' | 'unhealthy' | 'backing_off'
+export type Flaw =
+  | 'impossible'
+  | 'lagging'
+  | 'pruned'
+  | 'partial'
+  | 'partial_lagging'
+  | 'disabled'
+  | 'unhealthy'
+  | 'backing_off'
 
 /** Inspects a response before use, and returns its flaw; undefined accepts it. A 429 is not inspected. */
-export type InspectResponse = (response: UpstreamResponse) => Exclude<Flaw, 'unhealthy' | 'backing_off'> | undefined
+export type InspectResponse = (
+  response: UpstreamResponse
+) => Exclude<Flaw, 'disabled' | 'unhealthy' | 'backing_off'> | undefined
 
 // Statuses that another upstream may answer better; a 4xx is final.
 const failoverStatuses = new Set([500, 502, 503, 504])
 
-/** Returns the flaw of a response, from its status and what an inspection found. */
-export function flawOf (response: UpstreamResponse, inspect: InspectResponse | undefined): Flaw | undefined {
+/** Returns the flaw of a response to an endpoint, from its status and what an inspection found. */
+export function flawOf (
+  response: UpstreamResponse,
+  inspect: InspectResponse | undefined,
+  endpoint: string
+): Flaw | undefined {
   if (response.status === 429) return 'backing_off'
   const flaw = inspect?.(response)
+  // An unknown route says nothing about others.
+  if (inspect !== undefined && flaw === undefined && endpoint !== 'other' && reportsDisabled(response, endpoint)) {
+    return 'disabled'
+  }
   return failoverStatuses.has(response.status) && flaw !== 'impossible' && flaw !== 'pruned' ? 'unhealthy' : flaw
 }
 

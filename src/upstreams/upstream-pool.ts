@@ -13,7 +13,7 @@ import {
 } from './ranking.js'
 import { type Attempt, type SendProbe, type Upstream } from './upstream.js'
 import { type Flaw, type InspectResponse, isLocalFailure, UpstreamFailure } from './upstream-failure.js'
-import { type CancelSignal, newAttemptBudget, type UpstreamRequest } from './upstream-request.js'
+import { type CancelSignal, newAttemptBudget, readsLike, type UpstreamRequest } from './upstream-request.js'
 
 /** Callbacks of an upstream pool. */
 export interface UpstreamPoolOptions {
@@ -74,16 +74,20 @@ export class UpstreamPool {
     hedger?.earn()
     const attempts = request.isIdempotent ? request.client?.attempts ?? newAttemptBudget() : { left: 1 }
     if (this.#eligible.length === 0) await this.#options.onAllQuarantined()
+    const reads = readsLike(request)
     const tried: Upstream[] = []
     const flawed: FlawedResponse[] = []
     const failures: unknown[] = []
     // Ranks again before each attempt, since an attempt may have changed windows and health.
-    const remaining = (): Upstream[] =>
-      attempts.left <= 0
-        ? []
-        : rankUpstreams(this.#eligible, requirements).filter(candidate =>
-          !tried.includes(candidate) && mayDoBetter(candidate, requirements, flawed)
-        )
+    const remaining = (): Upstream[] => {
+      if (attempts.left <= 0) return []
+      const ranked = rankUpstreams(this.#eligible, requirements).filter(candidate =>
+        !tried.includes(candidate) && mayDoBetter(candidate, requirements, flawed)
+      )
+      // An upstream that serves no such reads says so once a minute.
+      const serving = ranked.filter(({ health }) => !health.isDisabled(reads))
+      return serving.length > 0 || flawed.length > 0 ? serving : ranked
+    }
     for (;;) {
       const [upstream, ...others] = remaining()
       if (upstream === undefined || signal?.aborted === true) break

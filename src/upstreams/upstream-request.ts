@@ -52,6 +52,11 @@ export interface UpstreamRequest {
   readonly isIdempotent: boolean
 }
 
+/** Names the reads that an operator switches off together: those of one endpoint, in one representation. */
+export function readsLike ({ endpoint, headers }: UpstreamRequest): string {
+  return headers['accept'] === mediaTypes.bcs ? `${endpoint} in BCS` : endpoint
+}
+
 /** Builds a poll of the upstream's own state. */
 export function probeRequest (target: string): UpstreamRequest {
   return {

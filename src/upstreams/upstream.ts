@@ -16,7 +16,7 @@ import {
 } from './upstream-failure.js'
 import { type SharedLimits, type TokenSource } from './shared-rate.js'
 import { NoSlotError, UpstreamLimiter } from './upstream-limiter.js'
-import { type CancelSignal, type UpstreamRequest } from './upstream-request.js'
+import { type CancelSignal, readsLike, type UpstreamRequest } from './upstream-request.js'
 
 /** Closed list of upstream states, as in /status.json and the label `state` of varve_upstream_state. */
 export const upstreamStates = ['unknown', 'up', 'backing_off', 'down', 'quarantined'] as const
@@ -211,7 +211,7 @@ export class Upstream {
     this.health.inFlight++
     try {
       const response = await this.#use(sent, timeoutMs, purpose, signal)
-      const flaw = this.#judge(response, inspect)
+      const flaw = this.#judge(request, response, inspect)
       span?.end({ 'http.response.status_code': response.status, 'varve.flaw': flaw })
       return { upstream: this, response, flaw }
     } catch (error) {
@@ -240,7 +240,7 @@ export class Upstream {
     this.health.inFlight++
     try {
       const response = await this.#use(request, timeoutMs, 'probe', undefined, send)
-      this.#judge(response, undefined)
+      this.#judge(request, response)
       if (this.health.isCircuitOpen) this.#retryLastRead().catch(() => {})
       return response
     } catch (error) {
@@ -352,9 +352,9 @@ export class Upstream {
     await this.#connections.close()
   }
   /** Judges a response, and records its result in the health; a probe is not inspected. */
-  #judge (response: UpstreamResponse, inspect: InspectResponse | undefined): Flaw | undefined {
+  #judge (request: UpstreamRequest, response: UpstreamResponse, inspect?: InspectResponse): Flaw | undefined {
     const { health } = this
-    const flaw = flawOf(response, inspect)
+    const flaw = flawOf(response, inspect, request.endpoint)
     switch (flaw) {
       case 'backing_off':
         this.#backOff(response)
@@ -365,6 +365,9 @@ export class Upstream {
       case 'impossible':
         health.recordFailure('impossible response')
         response.rest?.destroy()
+        break
+      case 'disabled':
+        health.recordDisabled(readsLike(request))
         break
       case 'lagging':
       case 'pruned':

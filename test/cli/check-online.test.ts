@@ -52,6 +52,15 @@ t.test('check --online prints chain, window, release, lag and latency of every u
   })
 })
 
+t.test('check --online says which reads an upstream has switched off', async t => {
+  const node = await startSandboxNode(t)
+  node.faults.add({ kind: 'error', code: 'api_disabled', status: 403, match: 'view' })
+  t.match(await online(t, `upstreams: [{ name: a, url: "${node.url}" }]`), {
+    code: 0,
+    findings: [{ name: 'a', problems: [], facts: { disabled: 'views' } }]
+  })
+})
+
 t.test('an upstream that is down, on another chain, or no full node is a problem: exit 1', async t => {
   const [node, other] = [await startSandboxNode(t), await startSandboxNode(t, { chainId: 9 })]
   // Answers every request alike, as a gateway or a web server does.

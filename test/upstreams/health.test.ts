@@ -1,5 +1,5 @@
 import t from 'tap'
-import { readRetryAfterMs } from '../../src/upstreams/health.js'
+import { Health, readRetryAfterMs } from '../../src/upstreams/health.js'
 
 t.test('Retry-After is read as seconds or as a date; anything else means one second', async t => {
   const wall = Date.UTC(2026, 0, 1)
@@ -25,4 +25,14 @@ t.test('Retry-After is read as seconds or as a date; anything else means one sec
     20_000,
     'by the upstream\'s own clock'
   )
+})
+
+t.test('reads that were switched off are tried again after a minute', t => {
+  const clock = { ms: 0 }
+  const health = new Health(() => clock.ms)
+  health.recordDisabled('view')
+  t.same(['view', 'view in BCS'].map(reads => health.isDisabled(reads)), [true, false])
+  clock.ms = 60_000
+  t.equal(health.isDisabled('view'), false)
+  t.end()
 })

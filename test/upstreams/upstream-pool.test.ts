@@ -84,6 +84,34 @@ t.test('a read costs eight upstream requests at most, however many upstreams fai
   t.equal(pool.takeRequestCounts().reduce((sum, count) => sum + count, 0), 8)
 })
 
+t.test('reads that an upstream has switched off go to another, without a mark on its health', async t => {
+  const disabled: Script = response => {
+    response.writeHead(403, { 'content-type': 'application/json' }).end('{"error_code":"api_disabled"}')
+  }
+  const upstreams = [{ read: disabled }, { read: second }]
+  const pool = await startPool(t, upstreams)
+  for (const counts of [[1, 1], [0, 1]]) {
+    t.equal(await pool.get(modules(500 + (counts[0] ?? 0))), '200 ["second"]')
+    t.same(pool.takeRequestCounts(), counts)
+  }
+  t.equal(await pool.get('/v1/accounts/0x1?ledger_version=500'), '200 ["second"]', 'other reads are tried')
+  t.same(pool.takeRequestCounts(), [1, 1])
+  t.equal(await pool.stateOf('n1'), 'up')
+  for (const upstream of upstreams) upstream.read = disabled
+  const numbers = [await pool.get(modules(502)), await pool.get(modules(503))].map(text => text.slice(0, 3))
+  t.same([numbers, pool.takeRequestCounts()], [['403', '403'], [1, 1]], 'one is asked where none serves them')
+})
+
+t.test('summaries that an index has not reached yet are asked of another upstream', async t => {
+  const pool = await startPool(t, [{ read: respondStatus(500) }, { read: second }])
+  for (let nth = 0; nth < 6; nth++) {
+    const target = `/v1/accounts/0x1/transaction_summaries?start_version=${500 + nth}`
+    t.equal(await pool.get(target), '200 ["second"]')
+  }
+  t.same(pool.takeRequestCounts(), [1, 6])
+  t.equal(await pool.stateOf('n1'), 'up')
+})
+
 t.test('a slow read is hedged once with another upstream, and the first good response is used', async t => {
   const cases: Array<[why: string, reads: Script[], body: string, requests: number[], hedges: object]> = [
     ['the first hangs', [hang, second], '200 ["second"]', [1, 1], { won: 1 }],
