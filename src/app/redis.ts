@@ -62,7 +62,7 @@ export class RedisConnection {
 
   /** Builds what this process shares through Redis, without connecting. */
   backendOf (options: RedisBackendOptions): RedisBackend {
-    return redisBackendOf(this.link, this.carrier.redisRecords, options)
+    return redisBackendOf(this.link, this.carrier, options)
   }
 }
 
@@ -124,7 +124,12 @@ const downMessages = {
   unreachable: 'Redis unreachable: reads go on without it'
 } as const
 
-function redisBackendOf (link: RedisLink, records: Records, options: RedisBackendOptions): RedisBackend {
+function redisBackendOf (
+  link: RedisLink,
+  carrier: RedisConnection['carrier'],
+  options: RedisBackendOptions
+): RedisBackend {
+  const { redisRecords: records } = carrier
   const { place, peers, spaces, invalidator, tracker, releases, inFlight, metrics, log, now } = options
   const { maxEntryMb, redis: { keyPrefix, ttlSeconds } } = options.config
   const settingsCheck = new RedisSettingsCheck(link)
@@ -155,6 +160,7 @@ function redisBackendOf (link: RedisLink, records: Records, options: RedisBacken
     prefix: redisKeyPrefix(keyPrefix),
     peers,
     lastPurge: () => purges.last,
+    hearsHosts: () => carrier.hearsHosts !== false,
     isReadable: () => tier.isReadable
   })
   const unreadReasons = (): readonly string[] => {

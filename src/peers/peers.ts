@@ -7,6 +7,8 @@ export interface Carrier {
   readonly hostRecords: Records | undefined
   /** Records that all hosts share; undefined without Redis. */
   readonly redisRecords: Records | undefined
+  /** False where this process knows that no message of another host arrives. */
+  readonly hearsHosts?: boolean
   subscribe(onMessage: (message: SentMessage) => void): void
   publish(message: SentMessage): void
   /** Connects, and retries until it can. */

@@ -30,6 +30,10 @@ export class RedisCarrier implements Carrier {
     this.#subscriber = subscriberOf(this.#channel)
   }
 
+  get hearsHosts (): boolean {
+    return this.#subscriber.isSubscribed
+  }
+
   subscribe (onMessage: (message: SentMessage) => void): void {
     this.#onMessage = onMessage
   }

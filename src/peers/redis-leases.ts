@@ -8,6 +8,8 @@ export interface RedisLeasesOptions {
   readonly prefix: string
   readonly peers: Pick<Peers, 'publish'>
   readonly lastPurge: () => string
+  /** False where no message of another host arrives, as for a user of Redis without a right to the channel. */
+  readonly hearsHosts: () => boolean
   /** False while entries in Redis may not be read. */
   readonly isReadable: () => boolean
 }
@@ -50,8 +52,8 @@ export class RedisLeases implements LeasePlace {
   }
 
   get isUsable (): boolean {
-    const { link, isReadable } = this.#options
-    return link.isSteady && isReadable()
+    const { link, isReadable, hearsHosts } = this.#options
+    return link.isSteady && hearsHosts() && isReadable()
   }
 
   get lastPurge (): string {

@@ -12,6 +12,7 @@ export class RedisSubscriber {
   #timer: NodeJS.Timeout | undefined
   #attempt = 0
   #isStopped = false
+  #isSubscribed = false
 
   /**
    * `connect` creates a client that is not connected and never reconnects; `attempt` selects one of several servers.
@@ -21,6 +22,11 @@ export class RedisSubscriber {
     this.#channel = channel
   }
 
+  /** True while messages arrive. */
+  get isSubscribed (): boolean {
+    return this.#isSubscribed
+  }
+
   start (onMessage: (text: string) => void): void {
     const client = this.#connect(this.#attempt++)
     this.#client = client
@@ -28,6 +34,7 @@ export class RedisSubscriber {
     client.on('ready', () => this.#subscribe(client).catch(() => client.disconnect()))
     client.on('message', (_channel: string, text: string) => onMessage(text))
     client.once('end', () => {
+      this.#isSubscribed = false
       if (!this.#isStopped) {
         this.#timer = setTimeout(() => this.start(onMessage), reconnectDelayMs).unref()
       }
@@ -46,5 +53,6 @@ export class RedisSubscriber {
     const text = randomUUID()
     if (await client.echo(text) !== text) throw new Error('the server is not Redis')
     await client.subscribe(this.#channel)
+    this.#isSubscribed = true
   }
 }
