@@ -57,7 +57,7 @@ async function startMonitoredReplicas (t: Test): Promise<MonitoredReplicas> {
   const dir = testFolder(t)
   const named = { whole, behind, dead, strange }
   const shared = {
-    upstreams: Object.entries(named).map(([name, { url }]) => ({ name, url })) as never,
+    upstreams: Object.entries(named).map(([name, { url }]) => ({ name, url, requestsPerSecond: 1000 })) as never,
     head: { pollMs: 250 },
     cache: { redis: { url: redis.url } }
   }
