@@ -90,10 +90,10 @@ export class Hedger {
 async function takesLongerThan (attempt: Promise<Attempt>, ms: number): Promise<boolean> {
   return await new Promise(resolve => {
     const clearTimer = onTimeout(ms, () => resolve(true))
-    attempt.then(() => {
+    attempt.finally(() => {
       clearTimer()
       resolve(false)
-    }, () => {})
+    }).catch(() => {})
   })
 }
 

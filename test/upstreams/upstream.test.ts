@@ -72,6 +72,7 @@ t.test('a failure says what stands behind the port instead of a full node', asyn
   // A fatal alert: unexpected message.
   const secure = answering(Buffer.from('15030100020246', 'hex'))
   t.equal(await described('http://127.0.0.1:1'), 'connection refused')
+  t.equal(new UpstreamFailure('n', 'invalid_response', undefined).description, 'invalid_response', 'a useless response')
   t.equal(await described(`http://${await listening(redis)}`), 'a response of Redis, not HTTP')
   t.equal(await described(`http://${await listening(secure)}`), 'plain HTTP on a TLS port; use https://')
   const plain = await startEmptyUpstream(t)
