@@ -48,7 +48,9 @@ export class UpstreamFailure extends Error {
     if (cause instanceof DnsError) return cause.message
     if (reason === 'unresolved') return 'DNS lookup failed'
     if (reason === 'refused') return 'connection refused'
-    return (reason === 'invalid_response' ? otherProtocolOf((cause as { data?: string } | undefined)?.data ?? '') : undefined) ??
+    return (reason === 'invalid_response'
+      ? otherProtocolOf((cause as { data?: string } | undefined)?.data ?? '')
+      : undefined) ??
       reason
   }
 
