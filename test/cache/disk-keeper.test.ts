@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { existsSync, readdirSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { DiskFiles } from '../../src/cache/disk-files.js'
@@ -234,16 +234,21 @@ t.test('a segment begins when the room of those that were evicted before is give
   t.ok(performance.now() - startMs < 900, 'no wait runs into its limit')
 })
 
-t.test('a segment that was damaged before it is continued costs one write, not all', async t => {
-  const disk = await openedAt(t, testFolder(t), room, entryOf('a', 'x'))
-  await disk.tier.close()
-  const next = await openedAt(t, disk.path, room)
-  writeFileSync(segmentsIn(disk.path)[0] ?? '', 'no segment')
-  await put(next, entryOf('a', 'x'))
-  await until(async () => {
-    await put(next, entryOf('b', 'x'))
-    return await found(next, 'b') === 'x'
-  }, 'it is written to another segment')
+t.test('a segment that was damaged or replaced before it is continued costs one write, not all', async t => {
+  const foreign = await openedAt(t, testFolder(t), room, entryOf('c', 'x'))
+  await foreign.tier.close()
+  for (const bytes of [Buffer.from('no segment'), readFileSync(segmentsIn(foreign.path)[0] ?? '')]) {
+    const disk = await openedAt(t, testFolder(t), room, entryOf('a', 'x'))
+    await disk.tier.close()
+    const next = await openedAt(t, disk.path, room)
+    writeFileSync(segmentsIn(disk.path)[0] ?? '', bytes)
+    await put(next, entryOf('a', 'x'))
+    await until(async () => {
+      await put(next, entryOf('b', 'x'))
+      return await found(next, 'b') === 'x'
+    }, 'it is written to another segment')
+    t.equal(await found(next, 'c'), undefined)
+  }
 })
 
 t.test('a folder that is removed begins again in every process, and an old purge still holds', async t => {
@@ -348,7 +353,10 @@ t.test('a keeper that has lost its folder confirms purges, and touches no file',
   await put(one, entryOf('a', 'x'))
   await learned(other, 'a')
   const before = readdirSync(one.path)
+  const member = one.keeper.for(memberWith())
+  await member.joinLog()
   one.keeper.giveUp()
+  await member.endEviction([1, 2], 0)
   t.equal(await purge(other, 'a'), false)
   t.same([await found(one, 'a'), await found(other, 'a')], [undefined, undefined])
   one.tier.put(space, { stored: entryOf('b', 'x'), ttlMs: undefined })
