@@ -38,8 +38,7 @@ const renewEveryMs = leaseMs / 2
 
 // Ends the wait for a holder that takes longer than upstreams mostly may, or for a place that lies.
 const maxAsked = 5
-// Where messages do not arrive, as for a user of Redis without a right to the channel, one read in this time waits for
-// one in vain.
+// Where messages do not arrive, and this process cannot know it, one read in this time waits for one in vain.
 const unheardMs = 60_000
 
 /**
