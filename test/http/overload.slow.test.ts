@@ -88,6 +88,8 @@ t.test('of 5,500 clients slow senders are cut off in ten seconds, and slow reade
 
   const manners = slowBehaviours(large)
   const slow = await openConnections(t, program.url, slowCount)
+  const connections = async (): Promise<number> => sumOfSeries(await seriesOf(program), 'varve_connections')
+  await until(async () => await connections() >= idleCount + busyCount + slowCount, 'the connections are accepted')
   const began = performance.now()
   slow.forEach((socket, at) => manners[at % manners.length]?.begin(socket))
   const drip = setInterval(() => {
@@ -96,7 +98,6 @@ t.test('of 5,500 clients slow senders are cut off in ten seconds, and slow reade
     })
   }, 500)
   t.teardown(() => clearInterval(drip))
-  const connections = async (): Promise<number> => sumOfSeries(await seriesOf(program), 'varve_connections')
   let most = 0
   const readers = slow.filter((_, at) => manners[at % manners.length]?.isSlowReader === true).length
   // Tolerates one connection more, for a read that misses.
