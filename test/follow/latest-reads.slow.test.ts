@@ -70,6 +70,12 @@ for (const workers of [1, 2]) {
       const varve = await varveAt(t, sandbox.url, configOf(workers))
       // The node indexes its state at the first read.
       await sendRequest(sandbox.url, '/v1/accounts/0x1')
+      let hitsInRow = 0
+      await until(async () => {
+        const { headers } = await varve.get('/v1/accounts/0x1/module/coin')
+        hitsInRow = headers['cache-status'] === followedHit ? hitsInRow + 1 : 0
+        return hitsInRow >= 2 * workers
+      }, 'latest reads are hits')
       const chance = new SeededRandom(seed)
       const heads = new HeadLog()
       const enough = new AbortController()
