@@ -1,5 +1,6 @@
 // Measures the processor time of a miss beside proxies that only forward.
 import { existsSync } from 'node:fs'
+import { setTimeout as pause } from 'node:timers/promises'
 import { startForwarder } from '../support/forwarder.js'
 import { loadRising } from '../support/load.js'
 import { startNginx } from '../support/nginx.js'
@@ -61,7 +62,8 @@ async function check (origin, peer, version) {
 }
 
 async function measure (bench, origin, peer, first, connections) {
-  const [readsBefore, timeBefore] = [await origin.reads(), processorTimeOf(peer.pid)]
+  const readsBefore = await readsAtRest(origin)
+  const timeBefore = processorTimeOf(peer.pid)
   const load = await loadRising(bench, peer, readsFrom(first), { connections, seconds: bench.seconds })
   const time = processorTimeOf(peer.pid) - timeBefore
   const reads = await origin.reads() - readsBefore
@@ -70,6 +72,16 @@ async function measure (bench, origin, peer, first, connections) {
     throw new Error(`${peer.name} sent ${reads} upstream reads for ${load.requests} requests`)
   }
   return { ...load, connections, microseconds: time / load.requests }
+}
+
+/** Returns the reads so far once the load before has none under way. */
+async function readsAtRest (origin) {
+  for (let last = await origin.reads();;) {
+    await pause(200)
+    const reads = await origin.reads()
+    if (reads === last) return reads
+    last = reads
+  }
 }
 
 function resultOf (cells, runs) {
