@@ -148,7 +148,7 @@ t.test('docs/what-is-cached.md has a row for every read, with its path and its n
 
 t.test('each promise of SECURITY.md has tests that exist', async t => {
   const proofs = parse(text('test', 'security.yaml')) as ReadonlyArray<{
-    readonly promise: string
+    readonly promise: string,
     readonly provedBy: ReadonlyArray<{ readonly file: string, readonly title?: string }>
   }>
   const [, promised = ''] = text('SECURITY.md').split('## What varve promises')
