@@ -8,7 +8,7 @@ import { type Varve } from './single-process.js'
 
 /** Settings of DNS discovery, as parameters for tests. */
 export interface DnsDiscoveryOptions {
-  readonly log: Pick<Logger, 'warn' | 'error'> | undefined
+  readonly log: Pick<Logger, 'warn' | 'error'>
   readonly now: () => number
   /** Absent: the system resolver. */
   readonly resolve?: Resolve | undefined
@@ -21,7 +21,16 @@ type UpstreamConfig = Config['upstreams'][number]
 interface AddressSlot {
   readonly address: string
   /** Look-ups in a row that did not return it. */
-  missed: number
+  readonly missed: number
+}
+
+/** Addresses of the names of one configuration. */
+type Slots = ReadonlyMap<string, ReadonlyArray<AddressSlot | undefined>>
+
+/** Configuration with an upstream for each address of a name. */
+interface Expanded {
+  readonly expanded: Config
+  readonly slots: Slots
 }
 
 /** Interval of look-ups, as for the names of other upstreams. */
@@ -32,70 +41,66 @@ const maxMissed = 3
 const maxAddresses = 32
 // A hanging resolver must not delay a start.
 const maxWaitMs = 1000
+// Of the cache, which has old addresses while a resolver is slow.
+const lookUpTimeoutMs = 5000
 
 /** Names with `resolve: all`: each of their addresses is an upstream of its own. */
 export class DnsDiscovery {
-  readonly #options: DnsDiscoveryOptions
-  // Slots stay while a reload keeps the name, so that upstreams keep theirs.
-  readonly #slots = new Map<string, Array<AddressSlot | undefined>>()
-  readonly #dnsCaches = new Map<string, DnsCache>()
+  readonly #log: DnsDiscoveryOptions['log']
+  readonly #cache: DnsCache
 
-  constructor (options: DnsDiscoveryOptions) {
-    this.#options = options
+  constructor ({ log, now, resolve }: DnsDiscoveryOptions) {
+    this.#log = log
+    this.#cache = new DnsCache({ now, resolve, timeoutMs: lookUpTimeoutMs })
   }
 
-  /** Returns true if a configuration has names to follow. */
-  static needs ({ upstreams }: Config): boolean {
-    return upstreams.some(isFollowed)
-  }
-
-  /** Replaces each such upstream by one for each address that DNS returns now. */
-  async expand (config: Config): Promise<Config> {
-    if (!DnsDiscovery.needs(config)) return config
+  /**
+   * Replaces each such upstream by one for each address that DNS returns now. A name keeps its slots, so that upstreams
+   * keep theirs; slots of names that the configuration lacks are dropped.
+   */
+  async expand (config: Config, before: Slots = new Map()): Promise<Expanded> {
+    const slots = new Map<string, ReadonlyArray<AddressSlot | undefined>>()
     const expanded = await Promise.all(config.upstreams.map(async (upstream, at) => {
-      const named = { ...upstream, name: upstream.name ?? `node-${at + 1}` }
-      return isFollowed(upstream) ? await this.#upstreamsOf(named) : [named]
+      const name = upstream.name ?? `node-${at + 1}`
+      if (!isFollowed(upstream)) return [{ ...upstream, name }]
+      const key = `${name} ${upstream.url}`
+      const own = this.#slotsOf(name, before.get(key) ?? [], await this.#lookUp(upstream))
+      slots.set(key, own)
+      const upstreams = own.flatMap((slot, at) =>
+        slot === undefined ? [] : { ...upstream, name: `${name}-${at + 1}`, resolve: slot.address }
+      )
+      // A name that never had an address is one upstream, whose state shows why.
+      return upstreams.length > 0 ? upstreams : [{ ...upstream, name: `${name}-1`, resolve: 'any' }]
     }))
-    return { ...config, upstreams: expanded.flat() }
+    return { expanded: slots.size === 0 ? config : { ...config, upstreams: expanded.flat() }, slots }
   }
 
-  async #upstreamsOf (upstream: UpstreamConfig & { readonly name: string }): Promise<UpstreamConfig[]> {
-    const key = `${upstream.name} ${upstream.url}`
-    const slots = this.#slots.get(key) ?? []
-    this.#slots.set(key, slots)
-    const found = await withTimeout(maxWaitMs, this.#lookUp(upstream).catch(() => undefined))
-    if (found !== undefined) this.#update(slots, found, upstream.name)
-    const upstreams = slots.flatMap((slot, at) =>
-      slot === undefined ? [] : { ...upstream, name: `${upstream.name}-${at + 1}`, resolve: slot.address }
-    )
-    // A name that never had an address is one upstream, whose state shows why.
-    return upstreams.length > 0 ? upstreams : [{ ...upstream, name: `${upstream.name}-1`, resolve: 'any' }]
+  async #lookUp ({ url }: UpstreamConfig): Promise<string[] | undefined> {
+    const found = await withTimeout(maxWaitMs, this.#cache.resolve(new URL(url).hostname).catch(() => undefined))
+    return found && [...new Set(found.map(({ address }) => address))].sort()
   }
 
-  async #lookUp ({ url, timeoutMs }: UpstreamConfig): Promise<string[]> {
-    const { hostname } = new URL(url)
-    const { now, resolve } = this.#options
-    const cache = this.#dnsCaches.get(hostname) ?? new DnsCache({ now, timeoutMs, resolve })
-    this.#dnsCaches.set(hostname, cache)
-    return [...new Set((await cache.resolve(hostname)).map(({ address }) => address))].sort()
-  }
-
-  #update (slots: Array<AddressSlot | undefined>, found: readonly string[], name: string): void {
-    slots.forEach((slot, at) => {
-      if (slot === undefined) return
-      slot.missed = found.includes(slot.address) ? 0 : slot.missed + 1
-      if (slot.missed >= maxMissed) slots[at] = undefined
+  #slotsOf (
+    name: string,
+    before: ReadonlyArray<AddressSlot | undefined>,
+    found: readonly string[] | undefined
+  ): ReadonlyArray<AddressSlot | undefined> {
+    if (found === undefined) return before
+    const slots = before.map(slot => {
+      const missed = slot === undefined || found.includes(slot.address) ? 0 : slot.missed + 1
+      return slot !== undefined && missed < maxMissed ? { ...slot, missed } : undefined
     })
     for (const address of found) {
       if (slots.some(slot => slot?.address === address)) continue
-      const free = slots.findIndex(slot => slot === undefined)
+      const free = slots.indexOf(undefined)
       const at = free === -1 ? slots.length : free
       if (at >= maxAddresses) {
-        this.#options.log?.warn({ upstream: name, maxAddresses }, 'name has too many addresses: some get no reads')
-        return
+        this.#log.warn({ upstream: name, maxAddresses }, 'name has too many addresses: some get no reads')
+        break
       }
       slots[at] = { address, missed: 0 }
     }
+    return slots
   }
 }
 
@@ -106,42 +111,36 @@ export async function startDnsDiscovery (
   options: DnsDiscoveryOptions
 ): Promise<Varve> {
   const discovery = new DnsDiscovery(options)
-  let original = config
-  let expanded = await discovery.expand(config)
-  const varve = await start(expanded)
+  let current = { config, ...await discovery.expand(config) }
+  const varve = await start(current.expanded)
   // Changes one after the other: a reload replaces upstreams too.
-  let changing: Promise<unknown> = Promise.resolve()
-  const inTurn = async <T>(change: () => Promise<T>): Promise<T> => {
-    const changed = changing.then(change)
-    changing = changed.catch(() => {})
+  let last: Promise<unknown> = Promise.resolve()
+  const change = async <T>(config: () => Config, apply: (expanded: Config) => Promise<T>): Promise<T> => {
+    const changed = last.then(async () => {
+      const next = { config: config(), ...await discovery.expand(config(), current.slots) }
+      const result = await apply(next.expanded)
+      // Later than any error: a reload that is rejected changes no slot.
+      current = next
+      return result
+    })
+    last = changed.catch(() => {})
     return await changed
-  }
-  const update = async (): Promise<void> => {
-    const next = await discovery.expand(original)
-    if (isDeepStrictEqual(next.upstreams, expanded.upstreams)) return
-    await varve.replaceUpstreams(next)
-    expanded = next
   }
   let isUpdating = false
   const timer = setInterval(() => {
-    if (isUpdating || !DnsDiscovery.needs(original)) return
+    if (isUpdating || current.slots.size === 0) return
     isUpdating = true
-    inTurn(update).catch((error: unknown) => {
-      options.log?.error({ err: error }, 'upstreams could not follow DNS: the previous ones stay in use')
+    change(() => current.config, async expanded => {
+      if (!isDeepStrictEqual(expanded.upstreams, current.expanded.upstreams)) await varve.replaceUpstreams(expanded)
+    }).catch((error: unknown) => {
+      options.log.error({ err: error }, 'upstreams could not follow DNS: the previous ones stay in use')
     }).finally(() => {
       isUpdating = false
     })
   }, options.everyMs ?? resolveEveryMs).unref()
   return {
     ...varve,
-    reload: async next =>
-      await inTurn(async () => {
-        const nextExpanded = await discovery.expand(next)
-        const keys = await varve.reload(nextExpanded)
-        original = next
-        expanded = nextExpanded
-        return keys
-      }),
+    reload: async next => await change(() => next, varve.reload),
     stop: async deadlines => {
       clearInterval(timer)
       await varve.stop(deadlines)

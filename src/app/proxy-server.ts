@@ -139,7 +139,9 @@ export async function buildProxyServer (
   let config = started
   const masker = new SecretMasker(started)
   const requestIds = new RequestIds()
-  const { app, reload } = publicApp(listenerContextOf(started, following.follower))
+  const first = listenerContextOf(started, following.follower)
+  const { app, reload } = publicApp(first)
+  metrics.addClients(first.access.clientNames)
   const cancelRequests = async (): Promise<void> => {
     proxy.versionWaits.close()
     await upstreamLifecycle.close()
@@ -232,10 +234,13 @@ export async function buildProxyServer (
     },
     reload: async next => {
       const { follower, use: follow } = following.prepare(next)
-      const serve = await reload(listenerContextOf(next, follower))
+      const context = listenerContextOf(next, follower)
+      const serve = await reload(context)
       await upstreamLifecycle.reload(next)
+      // Nothing fails from here on, so a rejected configuration changes nothing.
       follow()
       serve()
+      metrics.addClients(context.access.clientNames)
       clients.setLimit(maxConnectionsFor(next))
       loadShedder.setLateMs(next.limits.loopLagMs)
       // Counts what the memory tier has now: another size takes effect at a start.
@@ -305,7 +310,6 @@ export async function buildProxyServer (
       settings: { ...of, headers: started.headers }
     }
     const access = new ClientPolicies(of, components.buckets)
-    metrics.addClients(access.clientNames)
     const cors = new Cors(of.cors.origins)
     const responseBuilder = new ResponseBuilder(
       proxyContext,

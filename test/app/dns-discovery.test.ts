@@ -135,31 +135,54 @@ t.test('a reload keeps following, and a reload without the name stops it', async
   t.equal(names.lookUps, before)
 })
 
+t.test('numbers of addresses outlive a rejected reload, and no reload without the name', async t => {
+  const { port, nodes } = await startNodes(t)
+  const names = new Names('127.0.0.1', '127.0.0.2')
+  const varve = await start(t, configOf(port), names)
+  await untilUp(varve, 'nodes-1,nodes-2')
+  names.addresses = ['127.0.0.2']
+  await untilUp(varve, 'nodes-2')
+  const other = { name: 'other', url: nodes[0]?.url }
+  await t.rejects(varve.reload(configOf(port, { upstreams: [{ ...other, caFile: '/nowhere' }] })), { code: 'ENOENT' })
+  const { lookUps } = names
+  await until(() => names.lookUps > lookUps + 3, 'the name is still looked up')
+  t.equal(await upNames(varve), 'nodes-2')
+  await varve.reload(configOf(port, { upstreams: [other] }))
+  await untilUp(varve, 'other')
+  await varve.reload(configOf(port))
+  await untilUp(varve, 'nodes-1')
+})
+
 t.test('names of upstreams are bounded: an address takes the first free number, of at most 32', async t => {
   const names = new Names('10.0.0.1', '10.0.0.2', '10.0.0.3')
   const warnings: object[] = []
   const log = { warn: (fields: object) => warnings.push(fields), error: () => {} } as never
-  const following = new DnsDiscovery({ log, now, resolve: names.resolve })
-  const expanded = async (): Promise<string[]> => {
-    // A fresh cache would answer from its last look-up.
-    const { upstreams } = await following.expand({ ...configOf(1) })
-    return upstreams.map(({ name, resolve }) => `${name} ${resolve}`)
-  }
-  t.same(await expanded(), ['nodes-1 10.0.0.1', 'nodes-2 10.0.0.2', 'nodes-3 10.0.0.3'])
+  const { expanded } = await new DnsDiscovery({ log, now, resolve: names.resolve }).expand(configOf(1))
+  t.same(expanded.upstreams.map(({ name, resolve }) => `${name} ${resolve}`), [
+    'nodes-1 10.0.0.1',
+    'nodes-2 10.0.0.2',
+    'nodes-3 10.0.0.3'
+  ])
   t.same(warnings, [])
   const many = new Names(...Array.from({ length: 40 }, (_, at) => `10.0.1.${at}`))
   const bounded = await new DnsDiscovery({ log, now, resolve: many.resolve }).expand(configOf(1))
-  t.equal(bounded.upstreams.length, 32)
+  t.equal(bounded.expanded.upstreams.length, 32)
   t.match(warnings, [{ upstream: 'nodes', maxAddresses: 32 }])
 })
 
 t.test('an address that a rotating name omits once or twice stays', async t => {
   let clock = 0
   const names = new Names('10.0.0.1', '10.0.0.2')
-  const following = new DnsDiscovery({ log: undefined, now: () => clock, resolve: names.resolve })
+  const discovery = new DnsDiscovery({
+    log: pino({ level: 'silent' }),
+    now: () => clock,
+    resolve: names.resolve
+  })
+  let last: Awaited<ReturnType<typeof discovery.expand>> | undefined
   const addresses = async (): Promise<string> => {
     clock += 15_000
-    return (await following.expand(configOf(1))).upstreams.map(({ resolve }) => resolve).join()
+    last = await discovery.expand(configOf(1), last?.slots)
+    return last.expanded.upstreams.map(({ resolve }) => resolve).join()
   }
   t.equal(await addresses(), '10.0.0.1,10.0.0.2')
   names.addresses = ['10.0.0.2', '10.0.0.3']
@@ -167,11 +190,9 @@ t.test('an address that a rotating name omits once or twice stays', async t => {
   t.equal(await addresses(), '10.0.0.1,10.0.0.2,10.0.0.3')
   t.equal(await addresses(), '10.0.0.2,10.0.0.3', 'three times in a row')
   names.addresses = ['10.0.0.2', '10.0.0.3', '10.0.0.4']
-  const { upstreams } = await following.expand(configOf(1)).then(async () => {
-    clock += 15_000
-    return await following.expand(configOf(1))
-  })
-  t.same(upstreams.map(({ name, resolve }) => `${name} ${resolve}`), [
+  await addresses()
+  await addresses()
+  t.same(last?.expanded.upstreams.map(({ name, resolve }) => `${name} ${resolve}`), [
     'nodes-1 10.0.0.4',
     'nodes-2 10.0.0.2',
     'nodes-3 10.0.0.3'

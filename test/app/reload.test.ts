@@ -4,27 +4,31 @@ import { readdirSync } from 'node:fs'
 import { Agent, type Server } from 'node:http'
 import { type Socket } from 'node:net'
 import t from 'tap'
-import { type Config } from '../../src/config/schema.js'
+import { type Config, configSchema } from '../../src/config/schema.js'
 import { until } from '../support/until.js'
 import { varveAtSandbox } from '../support/varve.js'
 
 const modules = '/v1/accounts/0x1/modules?ledger_version=2000&limit=1'
 
-t.test('a rejected reload changes nothing: following goes on, and so do upstreams and routes', async t => {
+t.test('a rejected reload changes nothing: following, upstreams, routes and metrics go on', async t => {
   const { varve, sandbox } = await varveAtSandbox(t, { blocks: 1030 }, { follow: { mode: 'on' } })
   const { config } = varve
   const latest = async (): Promise<unknown> => (await varve.get('/v1/accounts/0x1/module/coin')).headers['cache-status']
   await until(async () => /hit; detail=followed/.test(String(await latest())), 'it follows')
   const [upstream] = config.upstreams
-  const wrong = { ...config, follow: { ...config.follow, maxAgeMs: 500 }, passThrough: 'none' as const }
+  const clients = configSchema.parse({ clients: { keys: [{ name: 'new', key: 'k'.repeat(32) }] } }).clients
+  const wrong = { ...config, clients, follow: { ...config.follow, maxAgeMs: 500 }, passThrough: 'none' as const }
   await t.rejects(
     varve.reload({ ...wrong, upstreams: [{ ...upstream, caFile: '/nowhere' }] } as Config),
     { code: 'ENOENT' }
   )
+  t.notMatch(await varve.metrics.text(), /client="new"/)
   sandbox.requests.reset()
   t.match(await latest(), /hit; detail=followed/)
   t.match(await varve.get('/v1/spec.json'), { status: 200 })
   t.match(await varve.status(), { level: 'green', follow: { state: 'following' } })
+  await varve.reload({ ...config, clients })
+  t.match(await varve.metrics.text(), /varve_client_requests_total\{client="new",outcome="hit_memory"\} 0/)
 })
 
 t.test('200 reloads cut no connection and leave no listener, timer or file descriptor', async t => {
