@@ -150,7 +150,7 @@ t.test('only node.ts relies on undocumented parts of Node.js', async t => {
 })
 
 t.test('tracing gives types everywhere, and is loaded only if it has a collector', async t => {
-  const isTracing = (file = ''): boolean => layerOf(file) === 'tracing' || file === 'src/app/tracing.ts'
+  const isTracing = (file = ''): boolean => layerOf(file) === 'tracing'
   const importing = files.filter(file => !isTracing(file)).flatMap(file =>
     importsOf(file).filter(({ target }) => isTracing(fileOf(file, target))).map(kind => ({ file, ...kind }))
   )

@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { pino } from 'pino'
-import { ConfigReloader } from '../src/app/config-reloader.js'
+import { ConfigReloader } from '../src/app/serve.js'
 import { versionOfProgram } from '../src/app/io.js'
 import { makeGauge } from '../src/metrics/metric-factories.js'
 import {

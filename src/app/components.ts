@@ -1,77 +1,48 @@
 import { setFlagsFromString } from 'node:v8'
 import { type Logger } from 'pino'
-import { Compressor } from '../cache/compressor.js'
 import { MemoryTier } from '../cache/memory-tier.js'
-import { FreshCoalescer, Coalescer } from '../cache/coalescer.js'
-import { LastKnownEvents } from '../proxy/last-known-events.js'
-import { type TokenBuckets } from '../clients/token-buckets.js'
 import { bytesPerMb } from '../config/units.js'
 import { inFlightMbOf } from '../config/in-flight-memory.js'
 import { type Config, type NamedUpstream } from '../config/schema.js'
+import { hasRedis } from '../config/value-checks.js'
 import { VersionWaits } from '../chain/version-waits.js'
 import { LowestRecentRequest } from '../proxy/history-forecast.js'
-import { ChainEvents } from '../chain/chain-events.js'
-import { ChainChanges } from '../chain/chain-changes.js'
-import { Tracker } from '../chain/tracker.js'
 import { type Metrics } from '../metrics/metrics.js'
-import { HeadPollers, WaiterPolls } from '../upstreams/head-pollers.js'
+import { WaiterPolls } from '../upstreams/head-pollers.js'
 import { InFlightBytes } from '../upstreams/in-flight-bytes.js'
 import { SharedProbes } from '../upstreams/shared-probes.js'
-import { UpstreamSoftwareReleases } from '../upstreams/upstream-software-releases.js'
-import { UpstreamPool } from '../upstreams/upstream-pool.js'
 import { AuditSampler } from '../proxy/audit-sampler.js'
 import { LocalInvalidator } from '../proxy/local-invalidator.js'
-import { isShareable } from '../proxy/outcomes.js'
-import { type ProxyContext } from '../proxy/proxy-context.js'
-import { PrunedErrorBuilder } from '../api/pruned-error-builder.js'
-import { Spaces } from '../chain/spaces.js'
+import { type ProxyContext, readState } from '../proxy/proxy-context.js'
 import { FetchLeases } from '../peers/fetch-leases.js'
-import { Peers } from '../peers/peers.js'
+import { type HostLog } from '../peers/ipc-log.js'
 import { PeerSync } from '../peers/peer-sync.js'
-import { RecordedSpaces } from '../peers/recorded-spaces.js'
-import { referenceOf, ChainVerifier } from '../chain/chain-verifier.js'
-import { type Certificate, certificateOf } from '../http/certificate.js'
+import { certificateOf } from '../http/certificate.js'
 import { withTimeout } from '../with-timeout.js'
+import { type Carrier } from '../peers/peers.js'
+import { buildChain, type Host } from './chain.js'
 import { auditDifferenceListener } from './purger.js'
 import { Following } from './following.js'
-import { subscribeAll } from './subscribers.js'
 import { UpstreamLifecycle } from './upstream-lifecycle.js'
-import { type Host } from './host.js'
-import { type RedisBackend, type RedisConnection } from './redis.js'
-import { diskBackendOf, type StoreBackend } from './stores.js'
-import { type HostLog } from '../peers/ipc-log.js'
+import { type RedisConnection } from './redis.js'
+import { diskBackendOf, type StoreBackend } from './disk-backend.js'
 import { versionOfProgram } from './io.js'
-
-/** Everything below the listeners. */
-export interface Components {
-  readonly proxy: ProxyContext
-  readonly upstreamPool: UpstreamPool
-  readonly headPollers: HeadPollers
-  /** Names of upstreams that an operator took out of service; a reload keeps them, a restart does not. */
-  readonly cordons: Set<string>
-  readonly upstreamLifecycle: UpstreamLifecycle
-  readonly following: Following
-  readonly spaces: Spaces
-  readonly peers: Peers
-  readonly fetchLeases: FetchLeases | undefined
-  readonly probes: SharedProbes
-  readonly peerSync: PeerSync
-  readonly redisBackend: RedisBackend | undefined
-  /** Tiers below memory, in the order of look-ups. */
-  readonly backends: readonly StoreBackend[]
-  /** Counts client limits, across replicas with Redis. */
-  readonly buckets: TokenBuckets
-  /** Certificate of a public TLS listener; undefined without TLS. */
-  readonly certificate: Certificate | undefined
-}
 
 const restoreChainAfterMs = 1000
 
-/** Parts that are opened only if they are configured. */
-export interface OptionalParts {
-  readonly redis: RedisConnection | undefined
-  readonly log: HostLog | undefined
+/** Builds the connection to Redis, if one is configured; `ofHost` may reach Redis for all processes of this host. */
+export async function openRedis (
+  config: Config,
+  metrics: Metrics,
+  ofHost: Carrier
+): Promise<RedisConnection | undefined> {
+  return hasRedis(config.cache.redis)
+    ? new (await import('./redis.js')).RedisConnection(config.cache.redis, metrics, () => performance.now(), ofHost)
+    : undefined
 }
+
+/** Everything below the listeners. */
+export type Components = ReturnType<typeof buildComponents>
 
 /** Builds every part that serves a read. */
 export function buildComponents (
@@ -79,94 +50,28 @@ export function buildComponents (
   sandbox: NamedUpstream | undefined,
   log: Logger,
   metrics: Metrics,
-  { redis, log: diskLog }: OptionalParts,
+  redis: RedisConnection | undefined,
+  diskLog: HostLog | undefined,
   host: Host
-): Components {
-  const now = (): number => performance.now()
-  const events = new ChainEvents()
+) {
+  const chain = buildChain(config, host, redis?.carrier, diskLog)
+  const { now, tracker, headPollers, upstreamPool, releases, peers, ofRedis, spaces } = chain
   const certificate = certificateOf(config, now, log)
   const memory = new MemoryTier(config.cache.memory.maxMb * bytesPerMb, metrics, now, keepHeapLean)
   const inFlight = new InFlightBytes(inFlightMbOf({ ...config, workers: 1 }) * bytesPerMb, now)
   const lowestRequested = new LowestRecentRequest(now)
-  const tracker = new Tracker(
-    config.chainId ?? undefined,
-    now,
-    events,
-    redis !== undefined || diskLog !== undefined || host.carrier.hostRecords !== undefined,
-    new ChainChanges(now)
-  )
-  const headPollers = new HeadPollers(() => tracker.position !== undefined, now)
-  const upstreamPool = new UpstreamPool({
-    onOldest: oldest => {
-      tracker.setOldest(oldest)
-    },
-    onAllQuarantined: async () => {
-      await headPollers.pollQuarantined()
-    }
-  })
-  const releases = new UpstreamSoftwareReleases(now, name => upstreamPool.isUp(name))
-  const cordons = new Set(host.cordoned)
-  const release = versionOfProgram()
-  const peers: Peers = new Peers(
-    redis?.carrier ?? host.carrier,
-    () => ({ configuration: host.configuration, release, space: tracker.space?.name })
-  )
-  const probes = new SharedProbes({
-    lease: async (...lease) => await host.lease(...lease),
-    release: async name => await host.release(name),
-    publish: result => {
-      peers.publish({ kind: 'polled', ...result })
-    }
-  })
-  const { hostRecords } = host.carrier
-  const ofRedis = redis &&
-    new RecordedSpaces(redis.carrier.redisRecords, () =>
-      upstreamPool.upstreams.map(upstream => ({
-        url: upstream.settings.url,
-        isOnChain: () => upstream.window !== undefined
-      })))
-  const ofHost = hostRecords && new RecordedSpaces(hostRecords, () => [])
-  const places = [ofRedis, ofHost, diskLog?.place].filter(place => place !== undefined)
-  const spaces = new Spaces({
-    tracker,
-    places,
-    reference: referenceOf(upstreamPool),
-    now,
-    events
-  })
-  const chainVerifier = new ChainVerifier({
-    pool: upstreamPool,
-    spaces,
-    tracker,
-    waitForEarlier: async client => {
-      await headPollers.waitForEarlier(client)
-    },
-    now
-  })
-  const diskBackend = diskLog && diskBackendOf(diskLog, {
-    maxEntryBytes: config.cache.maxEntryMb * bytesPerMb,
-    tracker,
-    spaces,
-    metrics,
-    inFlight,
-    now
-  })
+  const parts = { ...chain, config, memory, inFlight, log, metrics }
+  const diskBackend = diskLog && diskBackendOf(diskLog, parts)
   // No other host shares the disk, so it gets every purge.
   const invalidator = new LocalInvalidator(memory, diskBackend === undefined ? [] : [diskBackend.store])
   const redisBackend = redis && ofRedis && redis.backendOf({
-    config: config.cache,
+    ...parts,
     place: ofRedis,
-    peers,
-    spaces,
     invalidator,
-    tracker,
-    releases,
-    localBuckets: host.buckets,
-    inFlight,
-    metrics,
-    log,
-    now
+    localBuckets: host.buckets
   })
+  const backends: StoreBackend[] = [diskBackend, redisBackend].filter(backend => backend !== undefined)
+  const lowerTiers = backends.map(({ store }) => store)
   const leasePlaces = [redisBackend?.leases, host.leasesOf(peers)].filter(place => place !== undefined)
   const fetchLeases = leasePlaces.length === 0 ? undefined : new FetchLeases({
     places: leasePlaces,
@@ -175,27 +80,9 @@ export function buildComponents (
       metrics.leased('fetch', result)
     }
   })
-  const following: Following = new Following(config, {
-    tracker,
-    upstreamPool,
-    headPollers,
-    memory,
-    metrics,
-    log,
-    now,
-    channel: {
-      demand: demand => {
-        peers.publish({ kind: 'demand', demand })
-        host.lease('tail', Infinity).then(isGranted => {
-          if (!isGranted) return
-          following.lead()
-          following.onDemand(demand)
-        }, () => {})
-      },
-      publish: event => {
-        peers.publish({ kind: 'tail', event })
-      }
-    },
+  const following = new Following(config, {
+    ...parts,
+    lease: host.lease,
     hostTailOf: parts => redisBackend?.tailOf(parts)
   })
   const versionWaits = new VersionWaits(
@@ -206,44 +93,33 @@ export function buildComponents (
     }, now)
   )
   const peerSync = new PeerSync({
-    spaces,
-    places,
-    tracker,
-    peers,
+    ...chain,
     redis: redisBackend?.shared,
     host: host.configuration,
-    lease: async (...lease) => await host.lease(...lease),
-    now
+    lease: host.lease
   })
-  const backends: StoreBackend[] = [diskBackend, redisBackend].filter(backend => backend !== undefined)
-  const lowerTiers = backends.map(({ store }) => store)
+  const probes = new SharedProbes({
+    lease: host.lease,
+    release: host.release,
+    publish: result => {
+      peers.publish({ kind: 'polled', ...result })
+    }
+  })
   const proxy: ProxyContext = {
+    ...readState(memory),
     now,
     tracker,
     versionWaits,
     lowestRequested,
     memory,
-    compressor: new Compressor(memory),
     lowerTiers,
     invalidator,
     auditSampler: new AuditSampler(
-      auditDifferenceListener({
-        invalidator,
-        shared: redisBackend,
-        purgeOthers: body => {
-          host.purgeOthers(body)
-        },
-        log,
-        now
-      }),
+      auditDifferenceListener({ invalidator, shared: redisBackend, purgeOthers: host.purgeOthers, log, now }),
       async upstream => {
         await headPollers.poll(upstream)
       }
     ),
-    lastKnownEvents: new LastKnownEvents(),
-    historyCoalescer: new Coalescer(isShareable),
-    lowerTierCoalescer: new Coalescer(() => true),
-    latestCoalescer: new FreshCoalescer(isShareable),
     fetchLeases,
     upstreamPool,
     follower: following.follower,
@@ -258,37 +134,12 @@ export function buildComponents (
       if (tracker.space !== undefined) await peerSync.sync().catch(() => {})
       if (tracker.space === undefined) await polled
     },
-    prunedErrorBuilder: new PrunedErrorBuilder(),
-    failedRefreshes: new WeakMap(),
     metrics,
     settings: config
   }
-  subscribeAll(events, {
-    log,
-    metrics,
-    tracker,
-    upstreamPool,
-    headPollers,
-    spaces,
-    versionWaits,
-    invalidator,
-    lowestRequested,
-    following,
-    peers,
-    peerSync
-  })
-  // Fills the pool after everything that its upstreams report to is in place.
+  const cordons = new Set(host.cordoned)
   const upstreamLifecycle = new UpstreamLifecycle(config, {
-    pool: upstreamPool,
-    headPollers,
-    now,
-    tracker,
-    spaces,
-    chainVerifier,
-    releases,
-    log,
-    metrics,
-    inFlight,
+    ...parts,
     cordons,
     sendProbe: async (...probe) => await probes.fetch(...probe),
     peerHeadAgeMs: () => Math.min(tracker.peerHeadAgeMs, following.peerHeadAgeMs),
@@ -299,29 +150,31 @@ export function buildComponents (
     },
     sandbox
   })
+  const tiers = [memory, ...lowerTiers]
+  const isSandbox = sandbox !== undefined
   metrics.registerGauges({
-    tracker,
+    ...parts,
     peers: peerSync,
     versionWaits,
     lowestRequested,
-    tiers: [memory, ...lowerTiers],
-    upstreamPool,
-    inFlight,
+    tiers,
     redis: redisBackend?.link,
-    version: release,
-    isSandbox: sandbox !== undefined,
+    version: versionOfProgram(),
+    isSandbox,
     prices: config.savings.pricePerMillion,
     certificate
   })
   return {
+    ...parts,
     proxy,
-    upstreamPool,
-    headPollers,
+    tiers,
+    isSandbox,
     cordons,
     upstreamLifecycle,
     following,
-    spaces,
-    peers,
+    versionWaits,
+    lowestRequested,
+    invalidator,
     fetchLeases,
     probes,
     peerSync,

@@ -4,11 +4,11 @@ import { type Logger } from 'pino'
 import { type Config } from '../config/schema.js'
 import { DnsCache, type Resolve } from '../upstreams/dns.js'
 import { withTimeout } from '../with-timeout.js'
-import { type Varve } from './single-process.js'
+import { type Varve } from './proxy-server.js'
 
 /** Settings of DNS discovery, as parameters for tests. */
 export interface DnsDiscoveryOptions {
-  readonly log: Pick<Logger, 'warn' | 'error'>
+  readonly log: Pick<Logger, 'warn' | 'error'> | undefined
   readonly now: () => number
   /** Absent: the system resolver. */
   readonly resolve?: Resolve | undefined
@@ -95,7 +95,7 @@ export class DnsDiscovery {
       const free = slots.indexOf(undefined)
       const at = free === -1 ? slots.length : free
       if (at >= maxAddresses) {
-        this.#log.warn({ upstream: name, maxAddresses }, 'name has too many addresses: some get no reads')
+        this.#log?.warn({ upstream: name, maxAddresses }, 'name has too many addresses: some get no reads')
         break
       }
       slots[at] = { address, missed: 0 }
@@ -133,7 +133,7 @@ export async function startDnsDiscovery (
     change(() => current.config, async expanded => {
       if (!isDeepStrictEqual(expanded.upstreams, current.expanded.upstreams)) await varve.replaceUpstreams(expanded)
     }).catch((error: unknown) => {
-      options.log.error({ err: error }, 'upstreams could not follow DNS: the previous ones stay in use')
+      options.log?.error({ err: error }, 'upstreams could not follow DNS: the previous ones stay in use')
     }).finally(() => {
       isUpdating = false
     })

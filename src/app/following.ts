@@ -4,26 +4,17 @@ import { readAccumulatorRoot } from '../api/body-summaries.js'
 import { transactionByVersionTarget } from '../api/request-targets.js'
 import { type UpstreamResponse } from '../api/upstream-response.js'
 import { type MemoryTier } from '../cache/memory-tier.js'
-import { type Tracker } from '../chain/tracker.js'
 import { type Config } from '../config/schema.js'
 import { Follower, type FollowEvent, type FollowState, type TailDemand, TailDemandSender } from '../follow/follower.js'
 import { TailLoop, type TailSubscriber } from '../follow/tail-loop.js'
 import { TailReader } from '../follow/tail-reader.js'
 import { type FollowStatus } from '../http/status-conditions.js'
 import { type FollowMetrics, type Metrics } from '../metrics/metrics.js'
+import { type Peers } from '../peers/peers.js'
 import { type ProvenRoot, type RedisTail, type RedisTailOptions } from '../peers/redis-tail.js'
-import { type HeadPollers } from '../upstreams/head-pollers.js'
-import { type UpstreamPool } from '../upstreams/upstream-pool.js'
 import { type UpstreamRequest, probeRequest } from '../upstreams/upstream-request.js'
+import { type Chain, type Host } from './chain.js'
 import { versionOfProgram } from './io.js'
-
-/** Connects to the other processes of this varve, one of which reads the tail for all. */
-export interface FollowChannel {
-  /** Asks the process that reads the tail. */
-  demand(demand: TailDemand): void
-  /** Publishes what this process read, or that following stopped. */
-  publish(event: FollowEvent): void
-}
 
 /** Facts of this process that the tail which hosts share needs. */
 export type HostTailParts = Pick<
@@ -32,22 +23,20 @@ export type HostTailParts = Pick<
 >
 
 /** Parts that following needs. */
-export interface FollowingOptions {
-  readonly tracker: Tracker
-  readonly upstreamPool: UpstreamPool
-  readonly headPollers: HeadPollers
+export interface FollowingParts extends Pick<Chain, 'tracker' | 'upstreamPool' | 'headPollers' | 'now'> {
   readonly metrics: Metrics
   readonly log: Logger
-  readonly now: () => number
-  readonly channel: FollowChannel
+  readonly memory: Pick<MemoryTier, 'invalidateFollowed'>
+  /** The other processes of this varve, one of which reads the tail for all. */
+  readonly peers: Pick<Peers, 'publish'>
+  readonly lease: Host['lease']
   /** Builds the tail that hosts share; undefined without Redis. */
   readonly hostTailOf: (parts: HostTailParts) => RedisTail | undefined
-  readonly memory: Pick<MemoryTier, 'invalidateFollowed'>
 }
 
 /** Follows the ledger by the configuration: builds the follower, and what reads the tail. */
 export class Following {
-  readonly #options: FollowingOptions
+  readonly #parts: FollowingParts
   #settings: Config['follow'] | undefined
   #follower: Follower | undefined
   #counters: FollowMetrics | undefined
@@ -55,8 +44,8 @@ export class Following {
   #hostTail: RedisTail | undefined
   #isUnverifiable = false
 
-  constructor (config: Config, options: FollowingOptions) {
-    this.#options = options
+  constructor (config: Config, parts: FollowingParts) {
+    this.#parts = parts
     this.prepare(config).use()
   }
 
@@ -76,7 +65,7 @@ export class Following {
         this.#settings = settings
         this.#isUnverifiable = false
         this.#follower = follower
-        this.#counters = follower && this.#options.metrics.following({
+        this.#counters = follower && this.#parts.metrics.following({
           headVersion: () => this.#follower?.head?.version,
           lagSeconds: () => this.#lagSeconds
         })
@@ -117,7 +106,7 @@ export class Following {
       case 'update': {
         const { update } = event
         // A worker that starts during a reset counts it, and may still read the old chain (law 7: chains never mix).
-        if (update.stamped !== undefined && !this.#options.tracker.mayBeOurs(update.stamped.position)) {
+        if (update.stamped !== undefined && !this.#parts.tracker.mayBeOurs(update.stamped.position)) {
           return follower?.clear()
         }
         return follower?.apply({ ...update, sentAtMs: update.sentAtMs - monotonicOriginMs() })
@@ -125,7 +114,7 @@ export class Following {
       case 'state':
         return follower?.setState(event.state, event.reason)
       case 'clear':
-        if (event.isWrong) this.#options.memory.invalidateFollowed()
+        if (event.isWrong) this.#parts.memory.invalidateFollowed()
         return follower?.clear()
     }
   }
@@ -178,7 +167,7 @@ export class Following {
 
   /** Ledger time from the followed head to the newest known one. */
   get #lagSeconds (): number | undefined {
-    const newest = this.#options.tracker.newestHead?.timestampUsec
+    const newest = this.#parts.tracker.newestHead?.timestampUsec
     const followed = this.#follower?.confirmed?.position.head.timestampUsec
     return newest === undefined || followed === undefined ? undefined : Math.max(0, Number(newest - followed) / 1e6)
   }
@@ -188,11 +177,11 @@ export class Following {
     this.#loop = undefined
     this.#hostTail = undefined
     this.#follower?.clear()
-    this.#options.tracker.follow(undefined)
+    this.#parts.tracker.follow(undefined)
   }
 
   #build (settings: Config['follow']): Follower {
-    const { tracker, now, channel, log, memory } = this.#options
+    const { tracker, now, peers, lease, log, memory } = this.#parts
     const { maxAgeMs, mode } = settings
     const follower = new Follower({
       now,
@@ -207,20 +196,30 @@ export class Following {
         if (state !== 'stopped') return
         // Nothing is served any more from what a check has found wrong, also after a reload.
         memory.invalidateFollowed()
-        channel.publish({ kind: 'state', state, reason })
+        this.#publish({ kind: 'state', state, reason })
         this.#hostTail?.stop(reason ?? 'a check failed')
       }
     })
     follower.setDemandSink(
       new TailDemandSender(demand => {
-        channel.demand(demand)
+        peers.publish({ kind: 'demand', demand })
+        lease('tail', Infinity).then(isGranted => {
+          if (!isGranted) return
+          this.lead()
+          this.onDemand(demand)
+        }, () => {})
       }, now)
     )
     return follower
   }
 
+  /** Publishes what this process read, or that following stopped. */
+  #publish (event: FollowEvent): void {
+    this.#parts.peers.publish({ kind: 'tail', event })
+  }
+
   #tailOf (follower: Follower, settings: Config['follow'], counters: FollowMetrics): TailLoop {
-    const { headPollers, upstreamPool, tracker, now, log } = this.#options
+    const { headPollers, upstreamPool, tracker, now, log } = this.#parts
     const { maxAgeMs, verify } = settings
     const reader = new TailReader({
       fetch: async (request, version) => await this.#fetch(request, version, tracker.position?.head.version),
@@ -262,12 +261,12 @@ export class Following {
     version: bigint | undefined,
     minVersion: bigint | undefined
   ): Promise<UpstreamResponse | undefined> {
-    return await this.#options.upstreamPool.fetchAside(request, { version, minVersion, events: undefined })
+    return await this.#parts.upstreamPool.fetchAside(request, { version, minVersion, events: undefined })
   }
 
   /** Builds the tail that hosts share; at an age of 0 each process reads for itself. */
   #hostTailOf ({ maxAgeMs, verify }: Config['follow']): RedisTail | undefined {
-    const { hostTailOf, tracker, headPollers, log } = this.#options
+    const { hostTailOf, tracker, headPollers, log } = this.#parts
     if (maxAgeMs === 0) return undefined
     return hostTailOf({
       form: `${versionOfProgram()}:${maxAgeMs}:${verify > 0 ? 'verified' : 'unverified'}`,
@@ -297,7 +296,7 @@ export class Following {
 
   /** Applies what the tail brings here first, then publishes it to the other processes. */
   #publisherOf (follower: Follower): TailSubscriber {
-    const { channel, memory } = this.#options
+    const { memory } = this.#parts
     return {
       get head () {
         return follower.head
@@ -307,17 +306,17 @@ export class Following {
       },
       apply: update => {
         follower.apply(update)
-        channel.publish({ kind: 'update', update: { ...update, sentAtMs: update.sentAtMs + monotonicOriginMs() } })
+        this.#publish({ kind: 'update', update: { ...update, sentAtMs: update.sentAtMs + monotonicOriginMs() } })
       },
       setState: (state, reason) => {
         follower.setState(state, reason)
-        if (state !== 'stopped') channel.publish({ kind: 'state', state, reason })
+        if (state !== 'stopped') this.#publish({ kind: 'state', state, reason })
       },
       clear: isWrong => {
         // Entries may have grown by another chain (law 12: unknown means changed).
         if (isWrong) memory.invalidateFollowed()
         follower.clear()
-        channel.publish({ kind: 'clear', isWrong })
+        this.#publish({ kind: 'clear', isWrong })
       }
     }
   }

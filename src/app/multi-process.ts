@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto'
-import { type FastifyInstance } from 'fastify'
 import { type Logger } from 'pino'
 import { type LogMember } from '../cache/disk-keeper.js'
 import { LocalBuckets } from '../clients/token-buckets.js'
+import { inFlightMbOf } from '../config/in-flight-memory.js'
 import { type Config, type NamedUpstream } from '../config/schema.js'
-import { primaryRestartPaths, reloadedKeys, type ReloadedKeys } from '../config/restart-keys.js'
+import { bytesPerMb } from '../config/units.js'
 import { type Metrics } from '../metrics/metrics.js'
 import { MergedRecentCounts, type RecentSnapshot } from '../metrics/recent-counts.js'
 import { SummedMetrics, type MetricFamilies } from '../metrics/summed-metrics.js'
@@ -12,20 +12,25 @@ import { unavailableError } from '../api/error-response.js'
 import { readPurge } from '../api/purge-request.js'
 import { type PurgeResult } from '../http/admin-app.js'
 import { type WorkerStatus, mergeStatuses } from '../http/status.js'
+import { HostLeases } from '../peers/host-leases.js'
 import { noResponse } from '../peers/ipc-calls.js'
 import { logMethodsFor, memberOf } from '../peers/ipc-log.js'
 import { noCarrier } from '../peers/peers.js'
-import { WorkerPool, type Program } from '../peers/worker-pool.js'
-import { type SentMessage, type ShutdownDeadlines } from '../peers/messages.js'
+import { MemoryRecords, type Records } from '../peers/records.js'
+import { WorkerPool, type Program, type WorkerPoolOptions } from '../peers/worker-pool.js'
+import {
+  type PrimaryMethods,
+  type RecordPlace,
+  type SentMessage,
+  type ShutdownDeadlines,
+  type StartMessage
+} from '../peers/messages.js'
 import { type WorkerHandle } from '../peers/worker-handle.js'
-import { buildAdmin, type Reload } from './admin-listener.js'
-import { openRedis } from './host.js'
-import { listenOn } from './listen.js'
-import { OwnedLog } from './owned-log.js'
-import { drainMsOf } from './stop.js'
-import { type Varve } from './single-process.js'
+import { openRedis } from './components.js'
+import { openOwnedLog, type OwnedLog } from './disk-backend.js'
+import { type Serving } from './proxy-server.js'
+import { type RedisConnection } from './redis.js'
 import { namedUpstreamsOf } from './upstream-lifecycle.js'
-import { type SharedMethods, WorkerGroup } from './worker-group.js'
 
 const now = (): number => performance.now()
 // Bounds /metrics and /readyz, which leave out a worker that does not respond in time.
@@ -35,72 +40,54 @@ const statusTimeoutMs = 250
 const changeTimeoutMs = 10_000
 // Longer than a worker takes to follow a purge of everything.
 const purgeLocallyTimeoutMs = 5000
+// A worker that still starts applies the change afterwards.
+const replaceTimeoutMs = 60_000
 // Spaces that a reset has ended; several workers report the same one.
 const maxEnded = 16
 
-/** Serves with several processes on one shared listener; this process serves the admin listener for all of them. */
-export async function startMultiProcess (
+/** Opens what several processes on one shared listener need; this process serves the admin listener for all of them. */
+export async function openPrimary (
   config: Config,
   sandbox: NamedUpstream | undefined,
   log: Logger,
-  program: Program,
   metrics: Metrics,
-  reload: Reload
-): Promise<Varve> {
-  const primary = new PrimaryProcess(config, sandbox, log, program, metrics, reload)
-  try {
-    const { url, adminUrl } = await primary.start(config)
-    return {
-      url,
-      adminUrl,
-      status: async () => await primary.status(),
-      purge: async body => await primary.purge(body),
-      reload: async next => await primary.reload(next),
-      replaceUpstreams: async next => await primary.replaceUpstreams(next),
-      stop: async deadlines => await primary.stop(deadlines)
-    }
-  } catch (error) {
-    await primary.stop({ drainMs: 0 })
-    throw error
-  }
+  program: Program
+): Promise<Serving> {
+  return new PrimaryProcess(config, sandbox, log, metrics, program, await openOwnedLog(config, log, metrics))
 }
 
-/** Admin listener, worker pool, and the state that all workers share. */
-class PrimaryProcess {
-  readonly #sandbox: NamedUpstream | undefined
-  readonly #log: Logger
+/** Worker pool, and the state that all workers share. */
+class PrimaryProcess implements Serving {
+  readonly sandbox: NamedUpstream | undefined
+  readonly workerPool: WorkerPool
+  // Workers that start later get these too.
+  readonly cordons = new Set<string>()
+  readonly diskLog: OwnedLog | undefined
   readonly #metrics: Metrics
   #config: Config
-  readonly #started: Config
   readonly #summedMetrics = new SummedMetrics(['varve_chain_resets_total'])
   readonly #recent: MergedRecentCounts
   readonly #buckets = new LocalBuckets(now)
   // One per configuration: a reload has two.
   readonly #groups = new Set<WorkerGroup>()
-  readonly #workerPool: WorkerPool
-  readonly #admin: FastifyInstance
-  // Workers that start later get these too.
-  readonly #cordons = new Set<string>()
   readonly #endedSpaces: string[] = []
   readonly #logMembers = new Map<WorkerHandle, LogMember>()
-  #diskLog: OwnedLog | undefined
   #isStopping = false
 
   constructor (
     config: Config,
     sandbox: NamedUpstream | undefined,
     log: Logger,
-    program: Program,
     metrics: Metrics,
-    reload: Reload
+    program: Program,
+    diskLog: OwnedLog | undefined
   ) {
-    this.#sandbox = sandbox
-    this.#log = log
+    this.sandbox = sandbox
+    this.diskLog = diskLog
     this.#metrics = metrics
     this.#recent = new MergedRecentCounts(() => performance.timeOrigin + now(), () => metrics.countsWithFaults)
     this.#config = config
-    this.#started = config
-    this.#workerPool = new WorkerPool(program, {
+    this.workerPool = new WorkerPool(program, {
       onLost: (pid, { code, signal }) => {
         metrics.process.workerLost()
         log.error({ lost: pid, code, signal }, 'worker exited: starting a replacement')
@@ -114,159 +101,118 @@ class PrimaryProcess {
         this.#leaveLog(worker).catch(() => {})
       }
     })
-    this.#admin = buildAdmin({ log, metrics, config: () => this.#config, now }, {
-      metricsText: async () => await this.#renderMetrics(),
-      status: async () => await this.status(),
-      setCordoned: async (upstream, isCordoned) => await this.#setCordoned(upstream, isCordoned),
-      purge: async body => await this.purge(body),
-      reload
-    })
   }
 
-  /** Listens, then starts the workers; resolves when each has polled its upstreams. */
-  async start (config: Config): Promise<Pick<Varve, 'url' | 'adminUrl'>> {
-    this.#diskLog = await OwnedLog.open(config, this.#log, this.#metrics)
-    // Listens before any worker starts, because a worker contacts upstreams and Redis at once.
-    const adminUrl = await listenOn(this.#admin, config.admin.listen, 'admin.listen')
-    const url = await this.#workerPool.listen(await this.#addGroup(config))
-    this.#log.info({ url, adminUrl, workers: config.workers }, 'listening')
-    await this.#workerPool.waitUntilReady()
-    return { url, adminUrl }
+  async listen (): Promise<string> {
+    return await this.workerPool.listen(await this.#addGroup(this.#config))
   }
 
-  async reload (next: Config): Promise<ReloadedKeys> {
+  async start (): Promise<void> {
+    await this.workerPool.waitUntilReady()
+  }
+
+  async reload (next: Config): Promise<void> {
     const before = [...this.#groups]
     // This process has opened the folder for all workers, those of the next configuration too.
-    const { disk } = this.#started.cache
+    const { disk } = this.#config.cache
     const group = await this.#addGroup({ ...next, cache: { ...next.cache, disk } })
     try {
-      await this.#workerPool.rollOut(group)
+      await this.workerPool.rollOut(group)
     } catch (error) {
-      await this.#closeGroups([group])
+      this.#closeGroups([group])
       throw error
     }
-    await this.#closeGroups(before)
-    const keys = reloadedKeys(this.#started, this.#config, next, primaryRestartPaths)
-    this.#config = next
-    this.#log.level = next.log.level
-    return keys
-  }
-
-  async status (): ReturnType<Varve['status']> {
-    return mergeStatuses(
-      await this.#fetchStatuses(),
-      this.#config.workers,
-      this.#isStopping,
-      this.#recent.snapshot
-    )
+    this.#closeGroups(before)
+    this.#config = group.config
   }
 
   async replaceUpstreams (next: Config): Promise<void> {
     for (const group of this.#groups) group.replaceUpstreams(next)
-    this.#config = next
+    this.#config = { ...this.#config, upstreams: next.upstreams }
   }
 
-  async stop (deadlines?: ShutdownDeadlines): Promise<void> {
+  async stop (deadlines: ShutdownDeadlines | undefined, closeMore: () => Promise<void>): Promise<void> {
     this.#isStopping = true
-    await this.#workerPool.stop({ drainMs: drainMsOf(this.#config), ...deadlines })
-    await this.#admin.close()
-    await this.#closeGroups([...this.#groups])
-    await this.#diskLog?.close()
+    await this.workerPool.stop(deadlines)
+    await closeMore()
+    this.#closeGroups([...this.#groups])
+    await this.diskLog?.close()
+  }
+
+  async close (): Promise<void> {
+    await this.stop({ drainMs: 0 }, async () => {})
   }
 
   async #addGroup (config: Config): Promise<WorkerGroup> {
-    const group = new WorkerGroup({
-      name: randomUUID(),
-      config,
-      sandbox: this.#sandbox,
-      workerPool: this.#workerPool,
-      now,
-      redis: await openRedis(config, this.#metrics, now, noCarrier),
-      cordoned: () => [...this.#cordons],
-      log: this.#diskLog?.settings,
-      sharedMethodsFor: worker => this.#methodsFor(worker),
-      onMessage: message => {
-        this.#onMessage(message)
-      }
-    })
+    const group = new WorkerGroup(this, config, await openRedis(config, this.#metrics, noCarrier))
     this.#groups.add(group)
     return group
   }
 
-  async #closeGroups (groups: readonly WorkerGroup[]): Promise<void> {
-    await Promise.all(groups.map(async group => {
+  #closeGroups (groups: readonly WorkerGroup[]): void {
+    for (const group of groups) {
       this.#groups.delete(group)
-      await group.close()
-    }))
+      group.close()
+    }
   }
 
   async #leaveLog (worker: WorkerHandle): Promise<void> {
     const member = this.#logMembers.get(worker)
     this.#logMembers.delete(worker)
-    if (member !== undefined) await this.#diskLog?.keeper.leave(member)
+    if (member !== undefined) await this.diskLog?.keeper.leave(member)
   }
 
-  #methodsFor (worker: WorkerHandle): SharedMethods {
+  /** Returns the methods that workers of every configuration share. */
+  methodsFor (worker: WorkerHandle) {
     const member = memberOf(worker)
     this.#logMembers.set(worker, member)
     return {
-      ...logMethodsFor(member, this.#diskLog),
-      take: (clientId, allowance, count) => this.#buckets.take(clientId, allowance, count),
-      refund: (clientId, allowance) => {
-        this.#buckets.refund(clientId, allowance)
+      ...logMethodsFor(member, this.diskLog),
+      take: (...charge: Parameters<PrimaryMethods['take']>) => this.#buckets.take(...charge),
+      refund: (...charge: Parameters<PrimaryMethods['refund']>) => {
+        this.#buckets.refund(...charge)
       },
-      purge: async body => {
+      purge: async (body: Uint8Array) => {
         this.#endFetches()
         // Again in the worker that found it: another one may have sent it an entry before.
         await this.#purgeLocally(Buffer.from(body), undefined)
       },
-      report: (metrics, recent) => {
+      report: (metrics: unknown, recent: unknown) => {
         this.#recent.update(worker, recent as RecentSnapshot)
         this.#summedMetrics.update(worker, metrics as MetricFamilies)
       }
     }
   }
 
-  #onMessage (message: SentMessage): void {
-    switch (message.kind) {
-      case 'changed':
-        return this.#countReset(message.resetFrom)
-      case 'head':
-      case 'fetched':
-      case 'tail':
-      case 'digests':
-      case 'demand':
-      case 'polled':
-    }
-  }
-
   /** Counts a reset that several workers report once. */
-  #countReset (space: string | undefined): void {
+  onMessage (message: SentMessage): void {
+    const space = message.kind === 'changed' ? message.resetFrom : undefined
     if (space === undefined || this.#endedSpaces.includes(space)) return
     this.#endedSpaces.push(space)
     if (this.#endedSpaces.length > maxEnded) this.#endedSpaces.shift()
     this.#metrics.chainReset()
   }
 
-  async #renderMetrics (): Promise<string> {
+  async metricsText (): Promise<string> {
     await Promise.allSettled(this.#listening.map(async worker => {
       this.#summedMetrics.update(worker, await worker.calls.call(metricsTimeoutMs, 'metrics') as MetricFamilies)
     }))
     return await this.#summedMetrics.text(await this.#metrics.snapshot())
   }
 
-  async #fetchStatuses (): Promise<WorkerStatus[]> {
-    const listening = this.#workerPool.current.filter(({ isListening }) => isListening)
+  async status (): ReturnType<Serving['status']> {
+    const listening = this.workerPool.current.filter(({ isListening }) => isListening)
     const results = await Promise.allSettled(listening.map(async worker => {
       const status = await worker.calls.call(statusTimeoutMs, 'status') as WorkerStatus
       this.#recent.update(worker, status.recent)
       return status
     }))
-    return results.flatMap(result => result.status === 'fulfilled' ? [result.value] : [])
+    const statuses = results.flatMap(result => result.status === 'fulfilled' ? [result.value] : [])
+    return mergeStatuses(statuses, this.#config.workers, this.#isStopping, this.#recent.snapshot)
   }
 
   get #listening (): readonly WorkerHandle[] {
-    return this.#workerPool.all.filter(({ isListening }) => isListening)
+    return this.workerPool.all.filter(({ isListening }) => isListening)
   }
 
   /**
@@ -315,13 +261,137 @@ class PrimaryProcess {
     for (const group of this.#groups) group.endFetches()
   }
 
-  async #setCordoned (upstream: string, isCordoned: boolean): Promise<boolean> {
-    if (!namedUpstreamsOf(this.#config, this.#sandbox).some(({ name }) => name === upstream)) return false
+  async setCordoned (upstream: string, isCordoned: boolean): Promise<boolean> {
+    if (!namedUpstreamsOf(this.#config, this.sandbox).some(({ name }) => name === upstream)) return false
     // Remembers first, so that a worker that starts meanwhile gets it.
-    this.#cordons[isCordoned ? 'add' : 'delete'](upstream)
+    this.cordons[isCordoned ? 'add' : 'delete'](upstream)
     await Promise.all(
       this.#listening.map(async worker => await worker.calls.call(changeTimeoutMs, 'setCordoned', upstream, isCordoned))
     )
     return true
+  }
+}
+
+/** Workers of one configuration, each with its share of the limits; what they share is theirs alone. */
+class WorkerGroup implements WorkerPoolOptions {
+  readonly count: number
+  config: Config
+  // Names the configuration.
+  readonly #name = randomUUID()
+  readonly #primary: PrimaryProcess
+  // Of all these workers, which are one peer of the other hosts.
+  readonly #redis: RedisConnection | undefined
+  readonly #records: { readonly host: Records, readonly redis: Records | undefined }
+  readonly #leases = new Map<string, { readonly worker: WorkerHandle, readonly untilMs: number }>()
+  readonly #fetches = new HostLeases<WorkerHandle>(now)
+  #connecting: Promise<void> | undefined
+
+  constructor (primary: PrimaryProcess, config: Config, redis: RedisConnection | undefined) {
+    this.#primary = primary
+    this.count = config.workers
+    this.config = config
+    this.#redis = redis
+    this.#records = { host: new MemoryRecords(), redis: redis?.carrier.redisRecords }
+    redis?.carrier.subscribe(message => {
+      primary.workerPool.broadcast({ ...message, configuration: this.#name })
+    })
+  }
+
+  /** Replaces the upstreams of running workers, and of those that start later. */
+  replaceUpstreams ({ upstreams }: Config): void {
+    this.config = { ...this.config, upstreams }
+    for (const worker of this.#primary.workerPool.all) {
+      if (worker.hasSpec(this)) {
+        worker.calls.call(replaceTimeoutMs, 'replaceUpstreams', workerConfigOf(this.config)).catch(() => {})
+      }
+    }
+  }
+
+  startMessage (): StartMessage {
+    const { sandbox, cordons, diskLog } = this.#primary
+    return {
+      kind: 'start',
+      configuration: this.#name,
+      config: workerConfigOf(this.config),
+      sandbox,
+      cordoned: [...cordons],
+      log: diskLog?.settings
+    }
+  }
+
+  methodsFor (worker: WorkerHandle): PrimaryMethods {
+    return {
+      ...this.#primary.methodsFor(worker),
+      readRecord: async (place, name) => await (await this.#recordsOf(place))?.read(name),
+      replaceRecord: async (place, name, before, after) =>
+        await (await this.#recordsOf(place))?.replace(name, before, after) === true,
+      lease: (name, ms) => {
+        const lease = this.#leases.get(name)
+        const isTaken = lease?.worker.isListening === true && lease.worker !== worker && now() < lease.untilMs
+        if (!isTaken) this.#leases.set(name, { worker, untilMs: now() + ms })
+        return !isTaken
+      },
+      release: name => this.#leases.get(name)?.worker === worker && this.#leases.delete(name),
+      takeLease: (...lease) => this.#fetches.take(worker, ...lease),
+      renewLease: (...lease) => {
+        this.#fetches.renew(...lease)
+      },
+      endLease: (...lease) => this.#fetches.end(...lease)
+    }
+  }
+
+  /** Passes a message on, to the other workers and to the other hosts. */
+  onMessage (message: SentMessage, from: WorkerHandle): void {
+    if (message.kind === 'fetched' && message.token !== undefined) {
+      for (const worker of this.#fetches.takeWaiters(message.lease, message.token)) worker.send(message)
+      return
+    }
+    this.#primary.workerPool.broadcast(message, from)
+    this.#redis?.carrier.publish(message)
+    this.#primary.onMessage(message)
+  }
+
+  /** Makes fetches in flight useless to others, because a purge begins. */
+  endFetches (): void {
+    for (const [lease, waiters] of this.#fetches.endAll()) {
+      for (const worker of waiters) worker.send({ kind: 'fetched', lease, isStored: undefined })
+    }
+  }
+
+  close (): void {
+    this.#redis?.carrier.stop()
+    this.#redis?.link.stop()
+  }
+
+  async #recordsOf (place: RecordPlace): Promise<Records | undefined> {
+    if (place === 'redis') await (this.#connecting ??= this.#connect())
+    return this.#records[place]
+  }
+
+  /** Connects to Redis for the first worker that needs it, which listens by then. */
+  async #connect (): Promise<void> {
+    const notify = (isRedisUp: boolean) => (): void => {
+      this.#primary.workerPool.broadcast({ kind: 'changed', configuration: this.#name, isRedisUp })
+    }
+    this.#redis?.carrier.start()
+    await this.#redis?.link.start({ onUp: notify(true), onDown: notify(false) })
+  }
+}
+
+/** Returns the configuration of one worker, with its share of each limit of the process group. */
+export function workerConfigOf (config: Config): Config {
+  const { workers, upstreams, cache, limits } = config
+  return {
+    ...config,
+    upstreams: upstreams.map(upstream => ({
+      ...upstream,
+      maxConcurrent: Math.floor(upstream.maxConcurrent / workers)
+    })),
+    limits: {
+      ...limits,
+      connections: limits.connections && Math.max(1, Math.floor(limits.connections / workers)),
+      inFlightMb: inFlightMbOf(config) / workers
+    },
+    cache: { ...cache, memory: { maxMb: Math.floor(cache.memory.maxMb * bytesPerMb / workers) / bytesPerMb } }
   }
 }

@@ -1,52 +1,52 @@
 import { hostname } from 'node:os'
+import { type FastifyInstance } from 'fastify'
 import { type Logger } from 'pino'
 import { SecretMasker } from '../config/secrets.js'
 import { bytesPerMb } from '../config/units.js'
+import { inFlightMbOf } from '../config/in-flight-memory.js'
+import { type ReloadedKeys } from '../config/restart-keys.js'
 import { type Config, type NamedUpstream } from '../config/schema.js'
 import { type Metrics } from '../metrics/metrics.js'
 import { RecentCounts } from '../metrics/recent-counts.js'
 import { describeChainMismatch } from '../chain/describe-chain-mismatch.js'
 import { type Follower } from '../follow/follower.js'
-import { type ProxyContext } from '../proxy/proxy-context.js'
 import { HistoryForecast } from '../proxy/history-forecast.js'
-import { ResponseBuilder } from '../proxy/response-builder.js'
-import { ClientPolicies } from '../http/client-policies.js'
+import { type AdminOptions, type PurgeRouteOptions } from '../http/admin-app.js'
 import { ConnectionLimiter } from '../http/connection-limiter.js'
-import { Cors } from '../http/cors.js'
 import { type DrainFlag } from '../http/listener.js'
 import { loadTickMs, LoadShedder } from '../http/load-shedder.js'
 import { RequestIds } from '../http/http-exchange.js'
 import { publicApp } from '../http/public-app.js'
-import { type ListenerContext } from '../http/send-response.js'
+import { type ListenerContext, listenerContextOf, type ListenerParts } from '../http/send-response.js'
 import { levels, type StatusSources } from '../http/status-conditions.js'
 import { statusOf } from '../http/status.js'
 import { withTimeout } from '../with-timeout.js'
-import { type PeerMessage, type ShutdownDeadlines } from '../peers/messages.js'
+import { type ShutdownDeadlines } from '../peers/messages.js'
 import { logLevels } from './log.js'
-import { listenOn } from './listen.js'
-import { OwnedLog } from './owned-log.js'
-import { inFlightMbOf } from '../config/in-flight-memory.js'
-import { connectionLimitFor } from './descriptors.js'
-import { buildComponents, type Components } from './components.js'
-import { type Host, openRedis } from './host.js'
-import { knownRequestCache } from '../proxy/parsed-request.js'
-import { type Purger, buildPurger } from './purger.js'
-import { stopGracefully } from './stop.js'
+import { connectionLimitFor, listenOn } from './listen.js'
+import { type Host } from './chain.js'
+import { buildComponents, openRedis } from './components.js'
+import { openOwnedLog } from './disk-backend.js'
+import { buildPurger } from './purger.js'
+import { subscribeAll } from './subscribers.js'
 import { programInfo } from './io.js'
 
-/** Public listener of one process with everything that serves reads. */
-export interface ProxyServer {
-  readonly statusSources: StatusSources
-  /** Configuration in use. */
-  readonly config: Config
-  readonly purger: Purger
-  /** Takes an upstream out of service, or back in; returns false if there is none of that name. */
-  setCordoned(upstream: string, isCordoned: boolean): boolean
-  /** Removes secrets of the configuration from text that came from outside. */
-  mask(text: string): string
-  readonly components: Components
+/** Running varve, as one process or several. */
+export interface Varve extends Pick<AdminOptions, 'status'>, Pick<PurgeRouteOptions, 'purge'> {
+  readonly url: string
+  readonly adminUrl: string
+  /** Applies another configuration, or throws without a change. */
+  readonly reload: (config: Config) => Promise<ReloadedKeys>
+  /** Applies another list of upstreams, and nothing else of the configuration. */
+  readonly replaceUpstreams: (config: Config) => Promise<void>
+  stop(deadlines?: ShutdownDeadlines): Promise<void>
+}
+
+/** Serves reads at the public listener: this process, or the workers that it starts. */
+export interface Serving extends Pick<AdminOptions, 'status' | 'setCordoned'>, Pick<PurgeRouteOptions, 'purge'> {
+  metricsText(): Promise<string>
   listen(): Promise<string>
-  /** Starts polling; resolves after an upstream has responded, or after the start time limit. */
+  /** Contacts upstreams; resolves after one has responded, or after the start time limit. */
   start(): Promise<void>
   /** Applies another configuration where a running process can; throws without any change if it is unusable. */
   reload(config: Config): Promise<void>
@@ -57,6 +57,9 @@ export interface ProxyServer {
   /** Closes at once, for a start that failed. */
   close(): Promise<void>
 }
+
+/** Public listener of one process with everything that serves reads. */
+export type ProxyServer = Awaited<ReturnType<typeof buildProxyServer>>
 
 // Time limit for the first poll of a start.
 const maxStartMs = 3000
@@ -70,32 +73,27 @@ export async function buildProxyServer (
   log: Logger,
   metrics: Metrics,
   host: Host
-): Promise<ProxyServer> {
-  const now = (): number => performance.now()
-  const components = buildComponents(
-    started,
-    sandbox,
-    log,
-    metrics,
-    {
-      redis: await openRedis(started, metrics, now, host.carrier),
-      log: host.log ?? await OwnedLog.open(started, log, metrics)
-    },
-    host
-  )
-  const { proxy, upstreamPool, headPollers, upstreamLifecycle, following, spaces } = components
-  const { peers, fetchLeases, probes, peerSync, redisBackend, backends } = components
-  const { certificate } = components
-  const { tracker, invalidator, inFlight } = proxy
-  const tiers = [proxy.memory, ...proxy.lowerTiers]
-  const tracing = started.tracing.otlpUrl === null
-    ? undefined
-    : (await import('./tracing.js')).startTracing(started.tracing, started.tracing.otlpUrl, { log, metrics, now })
+) {
+  const redis = await openRedis(started, metrics, host.carrier)
+  const diskLog = host.log ?? await openOwnedLog(started, log, metrics)
+  const parts = buildComponents(started, sandbox, log, metrics, redis, diskLog, host)
+  const { now, proxy, tiers, isSandbox, cordons, upstreamPool, headPollers, upstreamLifecycle, tracker } = parts
+  const { following, spaces, peers, peerSync, redisBackend, backends, certificate, inFlight } = parts
+  const { version, docs } = programInfo()
+  const { otlpUrl, ...traced } = started.tracing
+  const tracing = otlpUrl === null ? undefined : (await import('../tracing/otlp-exporter.js')).startTracing({
+    ...traced,
+    url: otlpUrl,
+    resource: { 'service.name': traced.serviceName, 'service.version': version, 'host.name': hostname() },
+    timeOriginMs: performance.timeOrigin,
+    now,
+    count: metrics.traced,
+    onFailed: reason => {
+      log.warn({ reason }, 'traces could not be sent: check tracing.otlpUrl and the collector')
+    }
+  })
   const drain: DrainFlag = { isDraining: false }
-  const clients = new ConnectionLimiter({
-    connections: maxConnectionsFor(started),
-    inFlight
-  }, {
+  const clients = new ConnectionLimiter({ connections: maxConnectionsFor(started), inFlight }, {
     cut: reason => {
       metrics.connectionCut(reason)
     },
@@ -104,7 +102,7 @@ export async function buildProxyServer (
     }
   })
   const loadShedder = new LoadShedder({
-    now: proxy.now,
+    now,
     lateMs: started.limits.loopLagMs,
     onShed: () => {
       metrics.shed()
@@ -116,36 +114,57 @@ export async function buildProxyServer (
   })
   const recent = new RecentCounts(
     () => metrics.countsWithFaults,
-    () => performance.timeOrigin + proxy.now(),
+    () => performance.timeOrigin + now(),
     () => metrics.totals
   )
-  const history = new HistoryForecast(proxy)
+  const history = new HistoryForecast(parts)
+  subscribeAll(parts)
+  let config = started
+  const masker = new SecretMasker(started)
+  const statusSources: StatusSources = {
+    ...parts,
+    drain,
+    needsUpstream: () => config.readiness.requireUpstream,
+    clients,
+    loadShedder,
+    recent,
+    history,
+    follow: () => following.status,
+    info: () => ({ version, docs, host: hostname(), isSandbox }),
+    degradedTiers: () =>
+      [
+        ...backends.flatMap(backend => [...backend.store.warnings, ...backend.warnings()]),
+        ...following.warnings
+      ].map(text => masker.mask(text)),
+    degradedCertificate: () => certificate?.warnings ?? []
+  }
+  const status = (): ReturnType<typeof statusOf> => statusOf(statusSources)
+  // Members of parts that no listener needs would make each hit slower.
+  const listener: ListenerParts = {
+    buckets: parts.buckets,
+    metrics,
+    log,
+    requestIds: new RequestIds(),
+    tracer: tracing?.tracer,
+    isSandbox,
+    drain,
+    clients,
+    certificate
+  }
+  const { app, reload } = publicApp(contextOf(started, following.follower))
+  metrics.registerListenerGauges(clients, () => levels.indexOf(status().level))
   const timers = [
     setInterval(() => {
       clients.tick()
       proxy.lowestRequested.rotate()
       history.tick()
-    }, tickMs).unref(),
-    setInterval(() => {
       recent.tick()
     }, tickMs).unref(),
     setInterval(() => {
       loadShedder.tick()
-    }, loadTickMs).unref()
+    }, loadTickMs).unref(),
+    logLevels(log, status)
   ]
-  peers.subscribe(onMessage)
-  const { version, docs } = programInfo()
-  const isSandbox = sandbox !== undefined
-  let config = started
-  const masker = new SecretMasker(started)
-  const requestIds = new RequestIds()
-  const first = listenerContextOf(started, following.follower)
-  const { app, reload } = publicApp(first)
-  metrics.addClients(first.access.clientNames)
-  const cancelRequests = async (): Promise<void> => {
-    proxy.versionWaits.close()
-    await upstreamLifecycle.close()
-  }
   const close = async (): Promise<void> => {
     certificate?.close()
     timers.forEach(clearInterval)
@@ -157,49 +176,21 @@ export async function buildProxyServer (
     for (const backend of backends) await backend.stop()
     await tracing?.close()
   }
-  const statusSources: StatusSources = {
-    tracker,
-    upstreamPool,
-    drain,
-    needsUpstream: () => config.readiness.requireUpstream,
-    clients,
-    loadShedder,
-    inFlight,
-    recent,
-    tiers,
-    history,
-    follow: () => following.status,
-    info: () => ({ version, docs, host: hostname(), isSandbox }),
-    degradedTiers: () =>
-      [
-        ...backends.flatMap(({ store }) => store.warnings),
-        ...backends.flatMap(backend => backend.warnings()),
-        ...following.warnings
-      ].map(text => masker.mask(text)),
-    degradedCertificate: () => certificate?.warnings ?? []
-  }
-  metrics.registerListenerGauges(clients, () => levels.indexOf(statusOf(statusSources).level))
-  timers.push(logLevels(log, () => statusOf(statusSources)))
-  return {
-    statusSources,
-    get config () {
-      return config
+  const purger = buildPurger({
+    ...parts,
+    shared: redisBackend,
+    sync: async () => {
+      await peerSync.sync()
     },
-    components,
-    mask: text => masker.mask(text),
-    purger: buildPurger({
-      tracker,
-      spaces,
-      invalidator,
-      shared: redisBackend,
-      sync: async () => {
-        await peerSync.sync()
-      },
-      chainMismatch: () => describeChainMismatch(upstreamPool.upstreams, tracker)
-    }),
-    setCordoned: (name, isCordoned) => {
+    chainMismatch: () => describeChainMismatch(upstreamPool.upstreams, tracker)
+  })
+  const serving: Serving = {
+    ...purger,
+    metricsText: async () => await metrics.text(),
+    status: async () => status(),
+    setCordoned: async (name, isCordoned) => {
       if (!upstreamPool.upstreams.some(upstream => upstream.name === name)) return false
-      components.cordons[isCordoned ? 'add' : 'delete'](name)
+      cordons[isCordoned ? 'add' : 'delete'](name)
       log.warn({ upstream: name }, isCordoned ? 'upstream cordoned: it gets no reads' : 'upstream uncordoned')
       return true
     },
@@ -234,13 +225,11 @@ export async function buildProxyServer (
     },
     reload: async next => {
       const { follower, use: follow } = following.prepare(next)
-      const context = listenerContextOf(next, follower)
-      const serve = await reload(context)
+      const serve = await reload(contextOf(next, follower))
       await upstreamLifecycle.reload(next)
       // Nothing fails from here on, so a rejected configuration changes nothing.
       follow()
       serve()
-      metrics.addClients(context.access.clientNames)
       clients.setLimit(maxConnectionsFor(next))
       loadShedder.setLateMs(next.limits.loopLagMs)
       // Counts what the memory tier has now: another size takes effect at a start.
@@ -257,7 +246,10 @@ export async function buildProxyServer (
       // Reads an upstream, so it begins before their connections close.
       const recorded = spaces.recordLast().catch(() => {})
       await stopGracefully(app, drain, {
-        cancelRequests,
+        cancelRequests: async () => {
+          proxy.versionWaits.close()
+          await upstreamLifecycle.close()
+        },
         close: async () => {
           await recorded
           await Promise.all([close(), closeMore()])
@@ -269,70 +261,18 @@ export async function buildProxyServer (
       await close()
     }
   }
+  return { ...serving, ...purger, metrics, statusSources, mask: (text: string) => masker.mask(text) }
 
-  function onMessage (message: PeerMessage): void {
-    switch (message.kind) {
-      case 'changed':
-        if (message.isRedisUp === false) return redisBackend?.onLost()
-        // Each process verifies its own upstreams before it resets its chain (law 7: chains never mix).
-        if (message.resetFrom !== undefined && message.resetFrom === tracker.space?.name) {
-          headPollers.reverifyAll().catch(() => {})
-        }
-        peerSync.sync().catch(() => {})
-        return
-      case 'head':
-        tracker.learnOfPeer(message.stamped)
-        return
-      case 'fetched':
-        fetchLeases?.onEnded(message.lease, message)
-        return
-      case 'tail':
-        return following.onEvent(message.event)
-      case 'digests':
-        return following.onDigests(message.source)
-      case 'demand':
-        return following.onDemand(message.demand)
-      case 'polled':
-        return probes.onResult(message, () => {
-          headPollers.poll(message.upstream).catch(() => {})
-        })
-    }
-  }
-
-  function listenerContextOf (of: Config, follower: Follower | undefined): ListenerContext {
-    // Cached responses have headers that were printed under the names of the first configuration.
-    const proxyContext: ProxyContext = {
+  function contextOf (of: Config, follower: Follower | undefined): ListenerContext {
+    return listenerContextOf(listener, of, {
       ...proxy,
       follower,
       rejectIfOverloaded: () => {
         loadShedder.rejectIfOverloaded()
       },
+      // Cached responses have headers that were printed under the names of the first configuration.
       settings: { ...of, headers: started.headers }
-    }
-    const access = new ClientPolicies(of, components.buckets)
-    const cors = new Cors(of.cors.origins)
-    const responseBuilder = new ResponseBuilder(
-      proxyContext,
-      of.downstream.cacheControl,
-      of.clients.required,
-      cors.dependsOnOrigin
-    )
-    return {
-      config: of,
-      proxy: proxyContext,
-      knownRequests: knownRequestCache(of.cache.memory.maxMb * bytesPerMb),
-      access,
-      responseBuilder,
-      metrics,
-      log,
-      requestIds,
-      tracer: tracing?.tracer,
-      isSandbox,
-      drain,
-      cors,
-      clients,
-      certificate
-    }
+    })
   }
 
   function maxConnectionsFor (of: Config): number {
@@ -345,4 +285,38 @@ export async function buildProxyServer (
     }
     return limit
   }
+}
+
+/** Shutdown steps besides closing the listener. */
+interface ShutdownSteps {
+  /** Cancels upstream requests, so that waiting clients get an error response. */
+  readonly cancelRequests: () => Promise<void>
+  readonly close: () => Promise<void>
+}
+
+/**
+ * Stops without losing a request: responses close their connections during the drain, then the listener closes. Slow
+ * requests get an error response.
+ */
+async function stopGracefully (
+  app: FastifyInstance,
+  drain: DrainFlag,
+  steps: ShutdownSteps,
+  { drainMs = 0, graceMs = 6000, flushMs = 1000 }: ShutdownDeadlines = {}
+): Promise<void> {
+  drain.isDraining = true
+  await new Promise(resolve => {
+    setTimeout(resolve, drainMs)
+  })
+  const timers = [
+    setTimeout(() => {
+      steps.cancelRequests().catch(() => {})
+    }, graceMs),
+    setTimeout(() => {
+      app.server.closeAllConnections()
+    }, graceMs + flushMs)
+  ]
+  await app.close()
+  timers.forEach(clearTimeout)
+  await steps.close()
 }

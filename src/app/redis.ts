@@ -8,94 +8,37 @@ import { createClient, createSubscriberClient, type RedisConnectionOptions } fro
 import { RedisLink, type RedisMetrics } from '../redis/link.js'
 import { RedisSubscriber } from '../redis/subscriber.js'
 import { DnsCache } from '../upstreams/dns.js'
-import { type WriteBudget } from '../cache/write-queue.js'
 import { noBuckets, type TokenBuckets } from '../clients/token-buckets.js'
 import { RedisBuckets } from '../clients/redis-buckets.js'
 import { bytesPerMb } from '../config/units.js'
 import { type Space } from '../chain/space.js'
-import { type Tracker } from '../chain/tracker.js'
-import { type Metrics } from '../metrics/metrics.js'
-import { type UpstreamSoftwareReleases } from '../upstreams/upstream-software-releases.js'
 import { type LocalInvalidator } from '../proxy/local-invalidator.js'
 import { RedisSettingsCheck } from '../redis/settings-check.js'
-import { type Carrier, type Peers, reachesRedis } from '../peers/peers.js'
+import { type Carrier, reachesRedis } from '../peers/peers.js'
 import { RedisLeases } from '../peers/redis-leases.js'
 import { RedisTail } from '../peers/redis-tail.js'
 import { type PurgedRead, Purges, PurgeState } from '../peers/purges.js'
 import { type RecordedSpaces } from '../peers/recorded-spaces.js'
 import { type RedisParts } from '../peers/peer-sync.js'
 import { type Records } from '../peers/records.js'
-import { type Spaces } from '../chain/spaces.js'
+import { type Chain } from './chain.js'
 import { type HostTailParts } from './following.js'
 import { invalidationOfPurge } from './purger.js'
-import { type StoreBackend } from './stores.js'
+import { type BackendParts, type StoreBackend } from './disk-backend.js'
 
 type RedisConfig = Config['cache']['redis']
 
 // Time limit for a DNS lookup of a Redis host.
 const dnsTimeoutMs = 2000
 
-/** Connection of a process to the configured Redis; this file is loaded only where one is configured. */
-export class RedisConnection {
-  readonly link: RedisLink
-  readonly carrier: Carrier & { readonly redisRecords: Records }
-
-  /** Does not connect yet; `ofHost` may carry messages and records for all processes of this host. */
-  constructor (config: RedisConfig, metrics: RedisMetrics, now: () => number, ofHost: Carrier) {
-    const options = redisConnectionOptionsOf(config, now)
-    const prefix = redisKeyPrefix(config.keyPrefix)
-    this.link = new RedisLink(createClient(options), {
-      timeoutMs: config.timeoutMs,
-      probeKey: `${prefix}probe`,
-      now,
-      metrics
-    })
-    this.carrier = reachesRedis(ofHost)
-      ? ofHost
-      : new RedisCarrier(
-        this.link,
-        prefix,
-        config.ttlSeconds,
-        channel => new RedisSubscriber(attempt => createSubscriberClient(options, attempt), channel)
-      )
-  }
-
-  /** Builds what this process shares through Redis, without connecting. */
-  backendOf (options: RedisBackendOptions): RedisBackend {
-    return redisBackendOf(this.link, this.carrier, options)
-  }
-}
-
-/** Returns the connection options of the configured Redis. */
-export function redisConnectionOptionsOf (
-  { cluster, sentinel, caFile, ...rest }: RedisConfig,
-  now: () => number
-): RedisConnectionOptions {
-  return {
-    ...rest,
-    cluster: cluster.map(hostAndPort),
-    sentinel: { ...sentinel, hosts: sentinel.hosts.map(hostAndPort) },
-    ca: caFile === null ? undefined : readFileSync(caFile, 'utf8'),
-    lookup: new DnsCache({ now, timeoutMs: dnsTimeoutMs }).lookup
-  }
-}
-
 /** Parts that the Redis backend needs. */
-export interface RedisBackendOptions {
-  readonly config: Config['cache']
+export interface RedisBackendParts extends BackendParts, Pick<Chain, 'peers' | 'releases'> {
   /** Spaces in Redis. */
   readonly place: RecordedSpaces
-  readonly peers: Peers
-  readonly spaces: Spaces
   readonly invalidator: LocalInvalidator
-  readonly tracker: Tracker
-  readonly releases: UpstreamSoftwareReleases
   /** Counts client limits while Redis is down. */
   readonly localBuckets: TokenBuckets
-  readonly inFlight: WriteBudget
-  readonly metrics: Metrics
   readonly log: Logger
-  readonly now: () => number
 }
 
 /** State that replicas share through Redis, with its synchronization. */
@@ -124,110 +67,149 @@ const downMessages = {
   unreachable: 'Redis unreachable: reads go on without it'
 } as const
 
-function redisBackendOf (
-  link: RedisLink,
-  carrier: RedisConnection['carrier'],
-  options: RedisBackendOptions
-): RedisBackend {
-  const { redisRecords: records } = carrier
-  const { place, peers, spaces, invalidator, tracker, releases, inFlight, metrics, log, now } = options
-  const { maxEntryMb, redis: { keyPrefix, ttlSeconds } } = options.config
-  const settingsCheck = new RedisSettingsCheck(link)
-  const buckets = new RedisBuckets(link, redisKeyPrefix(keyPrefix), options.localBuckets, now)
-  const budgets = new RedisBuckets(link, redisKeyPrefix(keyPrefix), noBuckets, now)
-  const limitError = (): string | undefined => buckets.scriptError ?? budgets.scriptError
-  const purgeState = new PurgeState()
-  const tier = new RedisTier(link, {
-    keyPrefix,
-    ttlSeconds,
-    maxEntryBytes: maxEntryMb * bytesPerMb,
-    metrics,
-    inFlight,
-    now,
-    space: () => spaces.isIn(place) && purgeState.isAppliedIn(tracker.space) ? tracker.space : undefined
-  })
-  const purges = new Purges({
-    state: purgeState,
-    store: tier,
-    records,
-    local: invalidator,
-    invalidationOf: invalidationOfPurge,
-    placedSpace: () => spaces.isIn(place) ? tracker.space : undefined,
-    peers
-  })
-  const leases = new RedisLeases({
-    link,
-    prefix: redisKeyPrefix(keyPrefix),
-    peers,
-    lastPurge: () => purges.last,
-    hearsHosts: () => carrier.hearsHosts !== false,
-    isReadable: () => tier.isReadable
-  })
-  const unreadReasons = (): readonly string[] => {
-    const isIn = spaces.isIn(place)
-    if (purges.hasPending || spaces.isPurgeAllPending || (isIn && !purgeState.isAppliedIn(tracker.space))) {
-      return ['Redis tier not read: purges are not delivered yet']
-    }
-    if (tracker.space === undefined || isIn) return []
-    if (spaces.isSuspended(place)) return ['Redis tier not read: what processes share cannot be read there']
-    return place.error === undefined
-      ? ['Redis tier not read: no upstream has proven yet that its entries are of this chain']
-      : [`Redis tier not read: it rejects the state of the chain: ${place.error}`]
+/** Connection of a process to the configured Redis; this file is loaded only where one is configured. */
+export class RedisConnection {
+  readonly link: RedisLink
+  readonly carrier: Carrier & { readonly redisRecords: Records }
+
+  /** Does not connect yet; `ofHost` may carry messages and records for all processes of this host. */
+  constructor (config: RedisConfig, metrics: RedisMetrics, now: () => number, ofHost: Carrier) {
+    const options = redisConnectionOptionsOf(config, now)
+    const prefix = redisKeyPrefix(config.keyPrefix)
+    this.link = new RedisLink(createClient(options), {
+      timeoutMs: config.timeoutMs,
+      probeKey: `${prefix}probe`,
+      now,
+      metrics
+    })
+    this.carrier = reachesRedis(ofHost)
+      ? ofHost
+      : new RedisCarrier(
+        this.link,
+        prefix,
+        config.ttlSeconds,
+        channel => new RedisSubscriber(attempt => createSubscriberClient(options, attempt), channel)
+      )
   }
-  return {
-    store: tier,
-    link,
-    onLost: () => {
-      spaces.suspend(place)
-      link.check().catch(() => {})
-    },
-    leases,
-    tailOf: parts =>
-      new RedisTail({
-        ...parts,
-        link,
-        prefix: redisKeyPrefix(keyPrefix),
-        announce: source => {
-          peers.publish({ kind: 'digests', source })
-        },
-        now,
-        leased: result => {
-          metrics.leased('tail', result)
-        }
-      }),
-    shared: { records, place, tier, purges, releases },
-    buckets,
-    budgets,
-    warnings: () =>
-      link.isUp
-        ? [
-          ...settingsCheck.warnings,
-          ...(limitError() === undefined
-            ? []
-            : [`Redis does not count limits, so each process counts alone: ${limitError()}`]),
-          ...(leases.scriptError === undefined
-            ? []
-            : [`Redis grants no leases, so each host fetches for itself: ${leases.scriptError}`]),
-          ...unreadReasons()
-        ]
-        : [],
-    start: async onUp => {
-      await link.start({
-        onUp: () => {
-          log.info('Redis is up')
-          Promise.all([settingsCheck.check(), onUp()]).catch(() => {})
-        },
-        onDown: reason => {
-          spaces.suspend(place)
-          log.warn({ reason }, downMessages[link.fault])
-        }
-      })
-      settingsCheck.start()
-    },
-    purge: async (...purge) => await purges.purge(...purge),
-    stop: async () => {
-      settingsCheck.stop()
-      link.stop()
+
+  /** Builds what this process shares through Redis, without connecting. */
+  backendOf (parts: RedisBackendParts): RedisBackend {
+    const { link, carrier } = this
+    const { redisRecords: records } = carrier
+    const { config, place, peers, spaces, invalidator, tracker, releases, inFlight, metrics, log, now } = parts
+    const { maxEntryMb, redis: { keyPrefix, ttlSeconds } } = config.cache
+    const prefix = redisKeyPrefix(keyPrefix)
+    const settingsCheck = new RedisSettingsCheck(link)
+    const buckets = new RedisBuckets(link, prefix, parts.localBuckets, now)
+    const budgets = new RedisBuckets(link, prefix, noBuckets, now)
+    const limitError = (): string | undefined => buckets.scriptError ?? budgets.scriptError
+    const purgeState = new PurgeState()
+    const tier = new RedisTier(link, {
+      keyPrefix,
+      ttlSeconds,
+      maxEntryBytes: maxEntryMb * bytesPerMb,
+      metrics,
+      inFlight,
+      now,
+      space: () => spaces.isIn(place) && purgeState.isAppliedIn(tracker.space) ? tracker.space : undefined
+    })
+    const purges = new Purges({
+      state: purgeState,
+      store: tier,
+      records,
+      local: invalidator,
+      invalidationOf: invalidationOfPurge,
+      placedSpace: () => spaces.isIn(place) ? tracker.space : undefined,
+      peers
+    })
+    const leases = new RedisLeases({
+      link,
+      prefix,
+      peers,
+      lastPurge: () => purges.last,
+      hearsHosts: () => carrier.hearsHosts !== false,
+      isReadable: () => tier.isReadable
+    })
+    const unreadReasons = (): readonly string[] => {
+      const isIn = spaces.isIn(place)
+      if (purges.hasPending || spaces.isPurgeAllPending || (isIn && !purgeState.isAppliedIn(tracker.space))) {
+        return ['Redis tier not read: purges are not delivered yet']
+      }
+      if (tracker.space === undefined || isIn) return []
+      if (spaces.isSuspended(place)) return ['Redis tier not read: what processes share cannot be read there']
+      return place.error === undefined
+        ? ['Redis tier not read: no upstream has proven yet that its entries are of this chain']
+        : [`Redis tier not read: it rejects the state of the chain: ${place.error}`]
     }
+    return {
+      store: tier,
+      link,
+      onLost: () => {
+        spaces.suspend(place)
+        link.check().catch(() => {})
+      },
+      leases,
+      tailOf: tail =>
+        new RedisTail({
+          ...tail,
+          link,
+          prefix,
+          announce: source => {
+            peers.publish({ kind: 'digests', source })
+          },
+          now,
+          leased: result => {
+            metrics.leased('tail', result)
+          }
+        }),
+      shared: { records, place, tier, purges, releases },
+      buckets,
+      budgets,
+      warnings: () =>
+        link.isUp
+          ? [
+            ...settingsCheck.warnings,
+            ...(limitError() === undefined
+              ? []
+              : [`Redis does not count limits, so each process counts alone: ${limitError()}`]),
+            ...(leases.scriptError === undefined
+              ? []
+              : [`Redis grants no leases, so each host fetches for itself: ${leases.scriptError}`]),
+            ...unreadReasons()
+          ]
+          : [],
+      start: async onUp => {
+        await link.start({
+          onUp: () => {
+            log.info('Redis is up')
+            Promise.all([settingsCheck.check(), onUp()]).catch(() => {})
+          },
+          onDown: reason => {
+            spaces.suspend(place)
+            log.warn({ reason }, downMessages[link.fault])
+          }
+        })
+        settingsCheck.start()
+      },
+      purge: async (...purge) => await purges.purge(...purge),
+      stop: async () => {
+        settingsCheck.stop()
+        link.stop()
+      }
+    }
+  }
+}
+
+/** Returns the connection options of the configured Redis. */
+export function redisConnectionOptionsOf (
+  { cluster, sentinel, caFile, ...rest }: RedisConfig,
+  now: () => number
+): RedisConnectionOptions {
+  return {
+    ...rest,
+    cluster: cluster.map(hostAndPort),
+    sentinel: { ...sentinel, hosts: sentinel.hosts.map(hostAndPort) },
+    ca: caFile === null ? undefined : readFileSync(caFile, 'utf8'),
+    lookup: new DnsCache({ now, timeoutMs: dnsTimeoutMs }).lookup
   }
 }

@@ -1,18 +1,38 @@
-import { randomInt } from 'node:crypto'
+import { randomInt, randomUUID } from 'node:crypto'
+import { type FastifyInstance } from 'fastify'
 import { type Logger } from 'pino'
+import { LocalBuckets } from '../clients/token-buckets.js'
+import { ConfigError, mistakeText } from '../config/config-error.js'
 import { type LoadedConfig } from '../config/load.js'
+import { primaryRestartPaths, reloadedKeys, restartPaths } from '../config/restart-keys.js'
 import { type Config, type NamedUpstream, sandboxUpstream } from '../config/schema.js'
+import { maskSecrets } from '../config/secrets.js'
 import { socketPathOf } from '../config/value-checks.js'
 import { warningsOf } from '../config/start-checks.js'
+import {
+  type AdminCall,
+  adminApp,
+  adminFullMessage,
+  type AdminLog,
+  type AdminOptions,
+  type ReloadResult
+} from '../http/admin-app.js'
+import { reportUnexpectedError } from '../http/send-response.js'
 import { Metrics } from '../metrics/metrics.js'
+import { Deferred } from '../peers/deferred.js'
+import { noCarrier } from '../peers/peers.js'
 import { type Program } from '../peers/worker-pool.js'
 import { webFrameworkError } from '../api/error-response.js'
-import { type Reload } from './admin-listener.js'
-import { removeStaleSocket } from './listen.js'
+import { type Host } from './chain.js'
+import { listenOn, removeStaleSocket } from './listen.js'
 import { startDnsDiscovery, type DnsDiscoveryOptions } from './dns-discovery.js'
-import { startSingleProcess, type Varve } from './single-process.js'
+import { logRateLimit } from './log.js'
+import { buildProxyServer, type Serving, type Varve } from './proxy-server.js'
 
-export { type Varve } from './single-process.js'
+export { type Varve } from './proxy-server.js'
+
+/** Reads the configuration again, as SIGHUP does. */
+export type Reload = AdminOptions['reload']
 
 /** Answers POST /reload where no file was read. */
 async function rejectReload (): Promise<never> {
@@ -35,23 +55,14 @@ export async function startServing (
   // Once, before any worker listens: one worker could remove the socket of another.
   const socketPath = socketPathOf(config.listen)
   if (socketPath !== undefined) await removeStaleSocket(socketPath)
-  const start = async (sandbox: NamedUpstream | undefined, started: Config = config): Promise<Varve> =>
-    started.workers === 1
-      ? await startSingleProcess(started, sandbox, log, metrics, reload)
-      : await (await import('./multi-process.js')).startMultiProcess(
-        started,
-        sandbox,
-        log,
-        program,
-        metrics,
-        reload
-      )
+  const start = async (started: Config, sandbox?: NamedUpstream): Promise<Varve> => {
+    const serving = started.workers === 1
+      ? await buildProxyServer(started, sandbox, log, metrics, hostOfOne())
+      : await (await import('./multi-process.js')).openPrimary(started, sandbox, log, metrics, program)
+    return await startVarve(serving, started, log, metrics, reload)
+  }
   if (!isSandbox) {
-    return await startDnsDiscovery(
-      config,
-      async expanded => await start(undefined, expanded),
-      { log, now: () => performance.now(), ...dnsDiscovery }
-    )
+    return await startDnsDiscovery(config, start, { log, now: () => performance.now(), ...dnsDiscovery })
   }
   // Seven hours of blocks: the README's examples keep working, and memory stays bounded.
   const { startSandbox } = await import('#sandbox')
@@ -65,7 +76,7 @@ export async function startServing (
     'sandbox: serving made-up data of the embedded node, requested by --sandbox or VARVE_SANDBOX'
   )
   try {
-    const varve = await start(sandboxUpstream(sandbox.url))
+    const varve = await start(config, sandboxUpstream(sandbox.url))
     return {
       ...varve,
       stop: async deadlines => {
@@ -77,5 +88,206 @@ export async function startServing (
     // An open listener would keep a failed process alive.
     await sandbox.close()
     throw error
+  }
+}
+
+/** Host of a process that runs alone. */
+function hostOfOne (): Host {
+  return {
+    configuration: randomUUID(),
+    carrier: noCarrier,
+    buckets: new LocalBuckets(() => performance.now()),
+    budgets: undefined,
+    cordoned: [],
+    log: undefined,
+    leasesOf: () => undefined,
+    lease: async () => true,
+    release: async () => true,
+    purgeOthers: () => {}
+  }
+}
+
+/** Opens both listeners; one process and several are started, reloaded and stopped alike. */
+async function startVarve (
+  serving: Serving,
+  started: Config,
+  log: Logger,
+  metrics: Metrics,
+  reload: Reload
+): Promise<Varve> {
+  const { workers } = started
+  let config = started
+  const admin = buildAdmin(serving, log, metrics, () => config, reload)
+  try {
+    // Listens before contacting upstreams and Redis: an address in use may mean that another varve already works there.
+    const adminUrl = await listenOn(admin, config.admin.listen, 'admin.listen')
+    const url = await serving.listen()
+    log.info({ url, adminUrl, ...(workers > 1 && { workers }) }, 'listening')
+    await serving.start()
+    return {
+      url,
+      adminUrl,
+      status: async () => await serving.status(),
+      purge: async body => await serving.purge(body),
+      reload: async next => {
+        const before = config
+        await serving.reload(next)
+        config = next
+        log.level = next.log.level
+        return reloadedKeys(started, before, next, workers > 1 ? primaryRestartPaths : restartPaths)
+      },
+      replaceUpstreams: async next => {
+        await serving.replaceUpstreams(next)
+        config = next
+      },
+      stop: async deadlines => {
+        // A load balancer can react to a stop during the drain.
+        await serving.stop({ drainMs: config.shutdown.drainSeconds * 1000, ...deadlines }, async () => {
+          await admin.close()
+        })
+      }
+    }
+  } catch (error) {
+    await serving.close()
+    await admin.close()
+    throw error
+  }
+}
+
+// Cuts long table keys and bodies; most fit, so an operator can repeat the call by hand.
+const maxShownChars = 500
+// Leaves room for a person's mistakes; a guesser of tokens adds a line each six seconds.
+const rejectedRate = { lines: 10, perMs: 60_000 }
+
+/** Builds the admin listener of one process or of several. */
+function buildAdmin (
+  serving: Serving,
+  log: Logger,
+  metrics: Metrics,
+  config: () => Config,
+  reload: Reload
+): FastifyInstance {
+  return adminApp({
+    metrics: { contentType: metrics.contentType, text: async () => await serving.metricsText() },
+    status: async () => await serving.status(),
+    setCordoned: async (...cordon) => await serving.setCordoned(...cordon),
+    reload,
+    config: () => maskSecrets(config()),
+    hosts: () => config().admin.hosts,
+    purgeRoute: {
+      token: () => config().admin.token,
+      log: adminLog(log),
+      purge: async body => {
+        const { space, ...purged } = await serving.purge(body)
+        // Another process may purge everything too while a place is down, so the name of the space is not known then.
+        return { ...purged, ...(purged.everywhere && space !== undefined && { space }) }
+      }
+    },
+    onUnexpectedError: error => {
+      reportUnexpectedError({ log, metrics }, error)
+    },
+    onFull: (turnedAway, limit) => {
+      log.warn({ turnedAway, limit }, adminFullMessage)
+    }
+  })
+}
+
+/** Logs purges and rejected tokens, each with the address of its sender: operators are no clients. */
+function adminLog (log: Logger): AdminLog {
+  const mayLog = logRateLimit(() => performance.now(), rejectedRate)
+  return {
+    purged: (call, body, result) => {
+      const { all, read } = subjectOf(body)
+      const fields = { clientAddress: call.clientAddress, ...read, ...result }
+      if (all) log.warn(fields, 'purged everything: a new space begins')
+      else if (result.stored === false) log.info(fields, 'purged a read that was not stored')
+      else log.info(fields, 'purged a read')
+    },
+    tokenRejected: (call, status) => {
+      const suppressed = mayLog()
+      if (suppressed === undefined) return
+      log.warn(
+        { ...describe(call), status, ...(suppressed > 0 && { suppressed }) },
+        'admin call rejected: the token is missing, wrong or not configured'
+      )
+    }
+  }
+}
+
+function describe ({ clientAddress, method, url }: AdminCall): AdminCall {
+  return { clientAddress, method, url: url.slice(0, maxShownChars) }
+}
+
+// Reads a body that has just been executed as a purge.
+function subjectOf (body: Buffer): { all: boolean, read: object } {
+  const { all, method = 'GET', url = '', body: sent } = JSON.parse(body.toString()) as Record<string, unknown>
+  if (all === true) return { all, read: {} }
+  const text = typeof sent === 'string' ? sent : JSON.stringify(sent)
+  return {
+    all: false,
+    read: { method, url: String(url).slice(0, maxShownChars), body: text?.slice(0, maxShownChars) }
+  }
+}
+
+/** Reloads the configuration; after any error the previous configuration stays in use. */
+export class ConfigReloader {
+  readonly #load: () => LoadedConfig
+  readonly #apply = new Deferred<Varve['reload']>()
+  readonly #metrics: Pick<Metrics, 'process'>
+  readonly #log: Logger
+  #last: Promise<unknown> = this.#apply.promise
+  #next: Promise<ReloadResult> | undefined
+  #isClosed = false
+
+  constructor (load: () => LoadedConfig, metrics: Pick<Metrics, 'process'>, log: Logger) {
+    this.#load = load
+    this.#metrics = metrics
+    this.#log = log
+  }
+
+  /** Begins to reload, once varve has started. */
+  start (apply: Varve['reload']): void {
+    this.#apply.resolve(apply)
+  }
+
+  /** Reloads after a running reload, which may have read an older file; the calls that wait share one reload. */
+  async reload (): Promise<ReloadResult> {
+    this.#next ??= this.#last.then(async () => {
+      this.#next = undefined
+      return await this.#reload(await this.#apply.promise)
+    })
+    this.#last = this.#next
+    return await this.#next
+  }
+
+  /** Ignores later reloads and logs nothing about a running one. */
+  close (): void {
+    this.#isClosed = true
+  }
+
+  async #reload (apply: Varve['reload']): Promise<ReloadResult> {
+    try {
+      if (this.#isClosed) throw new Error('varve is stopping')
+      const { changed, needsRestart } = await apply(this.#load().config)
+      if (!this.#isClosed) {
+        for (const key of needsRestart) this.#log.warn({ key }, 'changed key needs a restart')
+        this.#metrics.process.reloaded('reloaded')
+        this.#log.info({ changed }, 'configuration reloaded')
+      }
+      return { reloaded: true, changed, needsRestart }
+    } catch (error) {
+      const file = error instanceof ConfigError ? error.file : undefined
+      const mistakes = error instanceof ConfigError
+        ? error.mistakes.map(mistake => mistakeText(mistake, file))
+        : [(error as Error).message]
+      if (!this.#isClosed) {
+        this.#metrics.process.reloaded('rejected')
+        this.#log.error(
+          { file, reasons: mistakes },
+          'new configuration rejected: the previous one stays in use'
+        )
+      }
+      return { reloaded: false, mistakes }
+    }
   }
 }

@@ -1,51 +1,24 @@
-import { type Logger } from 'pino'
-import { type ChainEvents } from '../chain/chain-events.js'
-import { type Spaces } from '../chain/spaces.js'
-import { type Tracker } from '../chain/tracker.js'
-import { type VersionWaits } from '../chain/version-waits.js'
-import { type Metrics } from '../metrics/metrics.js'
-import { type LocalInvalidator } from '../proxy/local-invalidator.js'
-import { type LowestRecentRequest } from '../proxy/history-forecast.js'
-import { type HeadPollers } from '../upstreams/head-pollers.js'
-import { type UpstreamPool } from '../upstreams/upstream-pool.js'
-import { type Following } from './following.js'
-import { type PeerSync } from '../peers/peer-sync.js'
-import { type Peers } from '../peers/peers.js'
-
-/** Parts that react to events. */
-export interface Subscribers {
-  readonly log: Logger
-  readonly metrics: Metrics
-  readonly tracker: Tracker
-  readonly upstreamPool: UpstreamPool
-  readonly headPollers: HeadPollers
-  readonly spaces: Spaces
-  readonly versionWaits: VersionWaits
-  readonly invalidator: LocalInvalidator
-  readonly lowestRequested: LowestRecentRequest
-  readonly following: Following
-  readonly peers: Peers
-  readonly peerSync: PeerSync
-}
+import { type Components } from './components.js'
 
 /** Registers every reaction to an event; within an event the order below is the order of the calls. */
-export function subscribeAll (
-  chain: ChainEvents,
-  {
-    log,
-    metrics,
-    tracker,
-    upstreamPool,
-    headPollers,
-    spaces,
-    versionWaits,
-    invalidator,
-    lowestRequested,
-    following,
-    peers,
-    peerSync
-  }: Subscribers
-): void {
+export function subscribeAll ({
+  events: chain,
+  log,
+  metrics,
+  tracker,
+  upstreamPool,
+  headPollers,
+  spaces,
+  versionWaits,
+  invalidator,
+  lowestRequested,
+  following,
+  fetchLeases,
+  probes,
+  redisBackend,
+  peers,
+  peerSync
+}: Components): void {
   // Counts and logs first, so that a reset shows even if a later reaction fails.
   chain.reset.subscribe(({ by }) => {
     metrics.chainReset()
@@ -104,5 +77,33 @@ export function subscribeAll (
     const { follower } = following
     const [served, followed] = [tracker.position?.head.version, follower?.head?.version]
     if (served !== undefined && followed !== undefined && served > followed) follower?.catchUp()
+  })
+
+  peers.subscribe(message => {
+    switch (message.kind) {
+      case 'changed':
+        if (message.isRedisUp === false) return redisBackend?.onLost()
+        // Each process verifies its own upstreams before it resets its chain (law 7: chains never mix).
+        if (message.resetFrom !== undefined && message.resetFrom === tracker.space?.name) {
+          headPollers.reverifyAll().catch(() => {})
+        }
+        peerSync.sync().catch(() => {})
+        return
+      case 'head':
+        tracker.learnOfPeer(message.stamped)
+        return
+      case 'fetched':
+        return fetchLeases?.onEnded(message.lease, message)
+      case 'tail':
+        return following.onEvent(message.event)
+      case 'digests':
+        return following.onDigests(message.source)
+      case 'demand':
+        return following.onDemand(message.demand)
+      case 'polled':
+        return probes.onResult(message, () => {
+          headPollers.poll(message.upstream).catch(() => {})
+        })
+    }
   })
 }

@@ -3,37 +3,26 @@ import { readFileSync } from 'node:fs'
 import { isIP } from 'node:net'
 import { isDeepStrictEqual } from 'node:util'
 import { type Logger } from 'pino'
-import { type ChainVerifier } from '../chain/chain-verifier.js'
 import { FutureTimestampGuard } from '../chain/future-timestamp-guard.js'
 import { Quarantine } from '../chain/quarantine.js'
-import { type Spaces } from '../chain/spaces.js'
-import { type Tracker } from '../chain/tracker.js'
 import { type Config, type NamedUpstream } from '../config/schema.js'
 import { bytesPerMb } from '../config/units.js'
 import { TypedEvent } from '../typed-event.js'
 import { type Resolve } from '../upstreams/dns.js'
-import { HeadPoller, type HeadPollers, type UpstreamPoll } from '../upstreams/head-pollers.js'
+import { HeadPoller, type UpstreamPoll } from '../upstreams/head-pollers.js'
 import { Hedger, type HedgeMetrics } from '../upstreams/hedger.js'
 import { type InFlightBytes } from '../upstreams/in-flight-bytes.js'
 import { type SharedLimits } from '../upstreams/shared-rate.js'
-import { type UpstreamPool } from '../upstreams/upstream-pool.js'
-import { type UpstreamSoftwareReleases } from '../upstreams/upstream-software-releases.js'
 import { type SendProbe, Upstream, type UpstreamMetrics, type UpstreamState } from '../upstreams/upstream.js'
 import { withTimeout } from '../with-timeout.js'
+import { type Chain } from './chain.js'
 
 // Removed upstreams wait this long for the first polls of new ones.
 const firstPollMs = 3000
 
 /** Parts that building an upstream needs. */
-export interface UpstreamLifecycleOptions {
-  readonly now: () => number
+export interface UpstreamParts extends Omit<Chain, 'events' | 'peers' | 'ofRedis' | 'places'> {
   readonly log: Logger
-  readonly tracker: Tracker
-  readonly pool: UpstreamPool
-  readonly headPollers: HeadPollers
-  readonly spaces: Spaces
-  readonly chainVerifier: ChainVerifier
-  readonly releases: UpstreamSoftwareReleases
   readonly metrics: UpstreamMetrics & HedgeMetrics
   readonly inFlight: InFlightBytes
   readonly cordons: ReadonlySet<string>
@@ -45,13 +34,13 @@ export interface UpstreamLifecycleOptions {
 
 /** Builds the upstreams of a configuration, and replaces them at a reload. */
 export class UpstreamLifecycle {
-  readonly #options: UpstreamLifecycleOptions
+  readonly #parts: UpstreamParts
   #monitored: readonly MonitoredUpstream[] = []
   readonly #draining = new Set<MonitoredUpstream>()
 
   /** Applies the configuration without a poll: the first polls belong to `start`. */
-  constructor (config: Config, options: UpstreamLifecycleOptions) {
-    this.#options = options
+  constructor (config: Config, parts: UpstreamParts) {
+    this.#parts = parts
     this.#apply(this.#monitoredOf(config), config)
   }
 
@@ -82,23 +71,23 @@ export class UpstreamLifecycle {
   }
 
   #monitoredOf (config: Config): MonitoredUpstream[] {
-    return namedUpstreamsOf(config, this.#options.sandbox).map(upstream =>
+    return namedUpstreamsOf(config, this.#parts.sandbox).map(upstream =>
       this.#monitored.find(one =>
         isDeepStrictEqual(one.config, upstream) && one.certificates === digestCertificates(upstream)
       ) ??
-        monitorUpstream(upstream, config, this.#options)
+        monitorUpstream(upstream, config, this.#parts)
     )
   }
 
   #apply (monitored: readonly MonitoredUpstream[], { hedge }: Config): void {
     const isHedging = monitored.length > 1 && hedge.share > 0
-    this.#replace(monitored, isHedging ? new Hedger(hedge, this.#options.metrics) : undefined)
+    this.#replace(monitored, isHedging ? new Hedger(hedge, this.#parts.metrics) : undefined)
   }
 
   #replace (monitored: readonly MonitoredUpstream[], hedger: Hedger | undefined): void {
     this.#monitored = monitored
-    this.#options.headPollers.replace(monitored)
-    this.#options.pool.replaceUpstreams(monitored.map(({ upstream }) => upstream), hedger)
+    this.#parts.headPollers.replace(monitored)
+    this.#parts.upstreamPool.replaceUpstreams(monitored.map(({ upstream }) => upstream), hedger)
   }
 
   // Requests in flight finish before the connection closes.
@@ -128,9 +117,9 @@ interface MonitoredUpstream extends UpstreamPoll {
 function monitorUpstream (
   config: NamedUpstream,
   { cache, head: { pollMs } }: Config,
-  options: UpstreamLifecycleOptions
+  parts: UpstreamParts
 ): MonitoredUpstream {
-  const { now, log, tracker, pool, spaces, chainVerifier, releases, metrics, inFlight, cordons } = options
+  const { now, log, tracker, upstreamPool: pool, spaces, chainVerifier, releases, metrics, inFlight, cordons } = parts
   const connectionLost = new TypedEvent()
   const futureTimestampGuard = new FutureTimestampGuard(now, () => performance.timeOrigin + now())
   const upstream = new Upstream(
@@ -141,7 +130,7 @@ function monitorUpstream (
       },
       maxBufferedBytes: cache.maxEntryMb * bytesPerMb,
       inFlight,
-      shared: options.shared,
+      shared: parts.shared,
       now,
       acceptsTimestamp: usec => futureTimestampGuard.accepts(usec),
       isCordoned: () => cordons.has(config.name)
@@ -152,10 +141,10 @@ function monitorUpstream (
   const logChange = stateLogOf(upstream, log)
   const poll = new HeadPoller({
     upstream,
-    fetch: async request => await pool.probe(upstream, request, options.sendProbe),
+    fetch: async request => await pool.probe(upstream, request, parts.sendProbe),
     heads: tracker,
     pollMs,
-    peerHeadAgeMs: options.peerHeadAgeMs,
+    peerHeadAgeMs: parts.peerHeadAgeMs,
     now,
     onPolled: logChange,
     onRelease: release => {

@@ -17,10 +17,9 @@ import {
   type ToWorker,
   type WorkerMethods
 } from '../peers/messages.js'
-import { watchDescriptors } from './descriptors.js'
-import { type Host } from './host.js'
-import { installFaultHandlers } from './stop.js'
-import { type ExitCode, exitCodes, type Io, UsageError } from './io.js'
+import { type Host } from './chain.js'
+import { watchDescriptors } from './listen.js'
+import { type ExitCode, exitCodes, installFaultHandlers, type Io, UsageError } from './io.js'
 import { openLog } from './log.js'
 import { type ProxyServer, buildProxyServer } from './proxy-server.js'
 
@@ -92,13 +91,13 @@ class PrimaryLink {
   readonly #start = new Deferred<StartMessage>()
   readonly #stop = new Deferred<ShutdownDeadlines | undefined>()
   readonly #logMember = new Deferred<LogMember>()
-  readonly #built = new Deferred<{ readonly server: ProxyServer, readonly metrics: Metrics }>()
-  #server: ProxyServer | undefined
+  readonly #server = new Deferred<ProxyServer>()
+  #mask = (text: string): string => text
   #replacing: Promise<void> = Promise.resolve()
 
   constructor (send: (message: ToPrimary) => void) {
     this.#send = send
-    this.#primary = new IpcCalls(send, this.#methods, text => this.#server?.mask(text) ?? text)
+    this.#primary = new IpcCalls(send, this.#methods, text => this.#mask(text))
     this.#carrier = new IpcCarrier(send, this.#primary)
   }
 
@@ -129,25 +128,10 @@ class PrimaryLink {
 
   /** Serves until a `stop` message. */
   async serve (start: StartMessage, log: Logger, metrics: Metrics): Promise<void> {
-    const { configuration, config, sandbox, cordoned, log: settings } = start
     const primary = this.#primary
-    const host: Host = {
-      configuration,
-      cordoned,
-      carrier: this.#carrier,
-      log: settings && new IpcLog(settings, primary, this.#logMember),
-      buckets: new IpcBuckets(primary, new LocalBuckets(() => performance.now())),
-      budgets: new IpcBuckets(primary, noBuckets),
-      leasesOf: peers => new IpcLeases(primary, peers, () => performance.now()),
-      lease: async (name, ms) => await primary.call(leaseTimeoutMs, 'lease', name, ms),
-      release: async name => await primary.call(leaseTimeoutMs, 'release', name),
-      purgeOthers: body => {
-        primary.call(callTimeoutMs, 'purge', body).catch(() => {})
-      }
-    }
-    const server = await buildProxyServer(config, sandbox, log, metrics, host)
-    this.#server = server
-    this.#built.resolve({ server, metrics })
+    const server = await buildProxyServer(start.config, start.sandbox, log, metrics, this.#hostOf(start))
+    this.#mask = server.mask
+    this.#server.resolve(server)
     try {
       this.#send({ kind: 'state', state: 'listening', url: await server.listen() })
       await server.start()
@@ -163,19 +147,37 @@ class PrimaryLink {
     })
   }
 
+  #hostOf ({ configuration, cordoned, log }: StartMessage): Host {
+    const primary = this.#primary
+    return {
+      configuration,
+      cordoned,
+      carrier: this.#carrier,
+      log: log && new IpcLog(log, primary, this.#logMember),
+      buckets: new IpcBuckets(primary, new LocalBuckets(() => performance.now())),
+      budgets: new IpcBuckets(primary, noBuckets),
+      leasesOf: peers => new IpcLeases(primary, peers, () => performance.now()),
+      lease: async (name, ms) => await primary.call(leaseTimeoutMs, 'lease', name, ms),
+      release: async name => await primary.call(leaseTimeoutMs, 'release', name),
+      purgeOthers: body => {
+        primary.call(callTimeoutMs, 'purge', body).catch(() => {})
+      }
+    }
+  }
+
   get #methods (): WorkerMethods {
-    const built = this.#built.promise
+    const built = this.#server.promise
     return {
       ...memberMethodsOf(this.#logMember.promise),
       metrics: async () => await (await built).metrics.snapshot(),
-      status: async () => ({ ...processStatusOf((await built).server.statusSources), pid: process.pid }),
-      purge: async (body, id) => await (await built).server.purger.purge(Buffer.from(body), id),
-      purgeLocally: async (body, begun) => await (await built).server.purger.purgeLocally(Buffer.from(body), begun),
-      setCordoned: async (upstream, isCordoned) => (await built).server.setCordoned(upstream, isCordoned),
+      status: async () => ({ ...processStatusOf((await built).statusSources), pid: process.pid }),
+      purge: async (body, id) => await (await built).purge(Buffer.from(body), id),
+      purgeLocally: async (body, begun) => await (await built).purgeLocally(Buffer.from(body), begun),
+      setCordoned: async (upstream, isCordoned) => await (await built).setCordoned(upstream, isCordoned),
       // One change after the other, so that the last one stays.
       replaceUpstreams: async config => {
         this.#replacing = this.#replacing.then(async () => {
-          await (await built).server.replaceUpstreams(config)
+          await (await built).replaceUpstreams(config)
         }).catch(() => {})
         await this.#replacing
       }

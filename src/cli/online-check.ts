@@ -11,8 +11,8 @@ import { inspectRedis } from '../redis/settings-check.js'
 import { certificateOf } from '../http/certificate.js'
 import { redisConnectionOptionsOf } from '../app/redis.js'
 import { DnsDiscovery } from '../app/dns-discovery.js'
-import { hasRedis } from '../app/host.js'
 import { namedUpstreamsOf, withFixedAddress } from '../app/upstream-lifecycle.js'
+import { hasRedis } from '../config/value-checks.js'
 
 /** Finding of `varve check --online` about one thing that the configuration names. */
 export interface OnlineFinding {
@@ -52,10 +52,10 @@ const unknownChain: ChainVerification = {
 
 /** Contacts everything that the configuration names, once; a fault is a finding, never an error. */
 export async function checkOnline (config: Config, clocks: OnlineClocks): Promise<readonly OnlineFinding[]> {
-  const expanded = await new DnsDiscovery({ log: undefined, now: clocks.now }).expand(config)
+  const { expanded } = await new DnsDiscovery({ log: undefined, now: clocks.now }).expand(config)
   const [upstreams, redis, disk] = await Promise.all([
     Promise.all(namedUpstreamsOf(expanded, undefined).map(async upstream => await probe(upstream, clocks))),
-    hasRedis(config) ? [await checkRedis(config, clocks)] : [],
+    hasRedis(config.cache.redis) ? [await checkRedis(config, clocks)] : [],
     checkDisk(config)
   ])
   return [...upstreamFindings(upstreams, config.chainId), ...redis, ...checkCertificate(config, clocks), ...disk]

@@ -61,3 +61,14 @@ export function socketPathOf (text: string): string | undefined {
   const [, path] = /^unix:(\/[^\0]*[^/\0])$/.exec(text) ?? []
   return path !== undefined && Buffer.byteLength(path) <= maxSocketPathBytes ? path : undefined
 }
+
+/** Returns true if a Redis server, a cluster or sentinels are configured. */
+export function hasRedis (
+  { url, cluster, sentinel }: {
+    readonly url: string | null,
+    readonly cluster: readonly string[],
+    readonly sentinel: { readonly name: string | null }
+  }
+): boolean {
+  return url !== null || cluster.length > 0 || sentinel.name !== null
+}

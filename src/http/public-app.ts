@@ -53,6 +53,7 @@ export function publicApp (context: ListenerContext): PublicApp {
   installParserBypass(server, () => current.chunk, () => {
     context.log.warn('http.fastPath has no effect: this Node.js release lacks what it needs')
   })
+  context.metrics.addClients(context.access.clientNames)
   context.certificate?.watch(identity => (server as SecureServer).setSecureContext(identity))
   return {
     app: first.app,
@@ -64,6 +65,7 @@ export function publicApp (context: ListenerContext): PublicApp {
         current = listeners
         setMaxHeaderSize(server, next.config.limits.headerKb * 1024)
         useCertificate?.()
+        next.metrics.addClients(next.access.clientNames)
       }
     }
   }

@@ -1,21 +1,23 @@
 import { type ServerResponse, STATUS_CODES } from 'node:http'
 import { pipeline } from 'node:stream/promises'
 import { type Logger } from 'pino'
+import { type TokenBuckets } from '../clients/token-buckets.js'
 import { type Config } from '../config/schema.js'
+import { bytesPerMb } from '../config/units.js'
 import { type Endpoint } from '../api/endpoints.js'
 import { type EndpointLabel, type Metrics } from '../metrics/metrics.js'
-import { type KnownRequestCache } from '../proxy/parsed-request.js'
+import { type KnownRequestCache, knownRequestCache } from '../proxy/parsed-request.js'
 import { outcomeOfErrorStatus, type OutcomeName } from '../proxy/outcomes.js'
 import { type ProxyContext } from '../proxy/proxy-context.js'
-import { type ClientResponse, type ResponseBuilder } from '../proxy/response-builder.js'
+import { type ClientResponse, ResponseBuilder } from '../proxy/response-builder.js'
 import { matchEndpoint } from '../api/read-request.js'
 import { type RemainingBody, type ResponseSource } from '../api/upstream-response.js'
 import { type AccessField, accessFields } from '../config/access-fields.js'
 import { writePrintedHead } from '../node.js'
-import { type ClientPolicies } from './client-policies.js'
+import { ClientPolicies } from './client-policies.js'
 import { type Certificate } from './certificate.js'
 import { type ConnectionLimiter } from './connection-limiter.js'
-import { type Cors } from './cors.js'
+import { Cors } from './cors.js'
 import { type DrainFlag } from './listener.js'
 import {
   type HttpExchange,
@@ -27,13 +29,9 @@ import {
 import { toErrorResponse } from './client-errors.js'
 import { traceIdOf, endTrace, type RequestTracer } from './request-tracing.js'
 
-/** Parts of the public listener. */
-export interface ListenerContext {
-  readonly config: Pick<Config, 'http' | 'limits' | 'log' | 'trustProxy' | 'pages' | 'passThrough'>
-  readonly proxy: ProxyContext
-  readonly knownRequests: KnownRequestCache
-  readonly access: ClientPolicies
-  readonly responseBuilder: ResponseBuilder
+/** Parts of the public listener that a reload leaves in place. */
+export interface ListenerParts {
+  readonly buckets: TokenBuckets
   readonly metrics: Metrics
   readonly log: Logger
   readonly requestIds: RequestIds
@@ -42,10 +40,38 @@ export interface ListenerContext {
   /** Marks every response with the sandbox header (law 14: made-up data is never served by accident). */
   readonly isSandbox: boolean
   readonly drain: DrainFlag
-  readonly cors: Cors
   readonly clients: ConnectionLimiter
   /** Present only on a TLS listener. */
   readonly certificate?: Certificate | undefined
+}
+
+/** Parts of the public listener by one configuration. */
+export interface ListenerContext extends ListenerParts {
+  readonly config: Config
+  readonly proxy: ProxyContext
+  readonly knownRequests: KnownRequestCache
+  readonly access: ClientPolicies
+  readonly responseBuilder: ResponseBuilder
+  readonly cors: Cors
+}
+
+/** Builds the parts that one configuration decides. */
+export function listenerContextOf (parts: ListenerParts, config: Config, proxy: ProxyContext): ListenerContext {
+  const cors = new Cors(config.cors.origins)
+  return {
+    ...parts,
+    config,
+    proxy,
+    knownRequests: knownRequestCache(config.cache.memory.maxMb * bytesPerMb),
+    access: new ClientPolicies(config, parts.buckets),
+    responseBuilder: new ResponseBuilder(
+      proxy,
+      config.downstream.cacheControl,
+      config.clients.required,
+      cors.dependsOnOrigin
+    ),
+    cors
+  }
 }
 
 const chunkBytes = 64 * 1024

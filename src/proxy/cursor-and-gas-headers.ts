@@ -4,7 +4,7 @@ import { type UpstreamResponse, headerOf } from '../api/upstream-response.js'
 import { upstreamCursorOf, pinCursor } from '../api/pinned-cursor.js'
 import { type Read } from '../api/read.js'
 import { type Outcome } from './outcomes.js'
-import { type ProxySettings } from './proxy-context.js'
+import { type Config } from '../config/schema.js'
 
 /** Header values of one response: docs/node-behaviour.md, "Position headers". */
 export interface CursorAndGas {
@@ -72,7 +72,7 @@ export function emittedFamiliesOf (emit: readonly ('node' | 'upstream')[], famil
  * upstream's cursor is sent.
  */
 export function cursorVersionOf (
-  { pages }: Pick<ProxySettings, 'pages'>,
+  { pages }: Pick<Config, 'pages'>,
   read: Read,
   outcome: Outcome
 ): bigint | undefined {

@@ -3,11 +3,12 @@ import { neverStoredReason } from '../api/store-verdict.js'
 import { type UpstreamResponse } from '../api/upstream-response.js'
 import { microCacheKeyOf, type Read } from '../api/read.js'
 import { type PinnedRead } from './pinned-read.js'
-import { type ProxyContext, type ProxySettings } from './proxy-context.js'
+import { type Config } from '../config/schema.js'
+import { type ProxyContext } from './proxy-context.js'
 
 /** Returns the maximum age of a micro-cached response; 0 disables the micro-cache. */
 export function microCacheMs (
-  { stateMs, indexMs, infoMs, gasMs }: Omit<ProxySettings['latest'], 'promote'>,
+  { stateMs, indexMs, infoMs, gasMs }: Omit<Config['latest'], 'promote'>,
   { endpoint }: Read
 ): number {
   if (endpoint.keyedBy === 'version') return stateMs

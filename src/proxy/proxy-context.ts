@@ -1,8 +1,8 @@
-import { type Compressor } from '../cache/compressor.js'
+import { Compressor } from '../cache/compressor.js'
 import { type MemoryTier } from '../cache/memory-tier.js'
 import { type MissCause } from '../cache/removals.js'
 import { type LowerStore } from '../cache/tier.js'
-import { type Coalescer, type FetchLease, type FreshCoalescer } from '../cache/coalescer.js'
+import { Coalescer, type FetchLease, FreshCoalescer } from '../cache/coalescer.js'
 import { type VersionWaitResult, type VersionWaits } from '../chain/version-waits.js'
 import { type UpstreamSoftwareReleases } from '../upstreams/upstream-software-releases.js'
 import { type LowestRecentRequest } from './history-forecast.js'
@@ -12,10 +12,10 @@ import { type UpstreamPool } from '../upstreams/upstream-pool.js'
 import { type EndpointName } from '../api/endpoints.js'
 import { type NotStoredReason } from '../api/store-verdict.js'
 import { type AuditSampler, type AuditResult, type ObservedResult } from './audit-sampler.js'
-import { type LastKnownEvents } from './last-known-events.js'
+import { LastKnownEvents } from './last-known-events.js'
 import { type LocalInvalidator } from './local-invalidator.js'
-import { type CachedEntry, type Loaded } from './outcomes.js'
-import { type PrunedErrorBuilder } from '../api/pruned-error-builder.js'
+import { type CachedEntry, isShareable, type Loaded } from './outcomes.js'
+import { PrunedErrorBuilder } from '../api/pruned-error-builder.js'
 import { type Config } from '../config/schema.js'
 import { type Follower, type TransactionWaitResult } from '../follow/follower.js'
 
@@ -37,27 +37,33 @@ export interface ProxyMetrics {
   ): void
 }
 
-/** Settings that decide how reads are served. */
-export type ProxySettings = Pick<Config, 'audit' | 'headers' | 'latest' | 'pages' | 'pruned' | 'waitForVersion'>
+/** Makes what the steps of a read remember between reads. */
+export function readState (memory: MemoryTier) {
+  return {
+    compressor: new Compressor(memory),
+    lastKnownEvents: new LastKnownEvents(),
+    historyCoalescer: new Coalescer<Loaded>(isShareable),
+    /** Coalesces look-ups in lower tiers. */
+    lowerTierCoalescer: new Coalescer<CachedEntry | undefined>(() => true),
+    latestCoalescer: new FreshCoalescer<Loaded>(isShareable),
+    prunedErrorBuilder: new PrunedErrorBuilder(),
+    /** Times at which refreshes failed, by body: a new compressed form replaces an entry, but not its body. */
+    failedRefreshes: new WeakMap<Buffer, number>()
+  }
+}
 
 /** Parts that serve reads, built in one place. */
-export interface ProxyContext {
+export interface ProxyContext extends ReturnType<typeof readState> {
   readonly now: () => number
   readonly tracker: Tracker
   readonly versionWaits: Pick<VersionWaits, 'waitFor' | 'close'>
   /** Records the versions that clients request. */
   readonly lowestRequested: LowestRecentRequest
   readonly memory: MemoryTier
-  readonly compressor: Compressor
   /** Tiers below memory, in the order of look-ups. */
   readonly lowerTiers: readonly LowerStore[]
   readonly invalidator: LocalInvalidator
   readonly auditSampler: AuditSampler
-  readonly lastKnownEvents: LastKnownEvents
-  readonly historyCoalescer: Coalescer<Loaded>
-  /** Coalesces look-ups in lower tiers. */
-  readonly lowerTierCoalescer: Coalescer<CachedEntry | undefined>
-  readonly latestCoalescer: FreshCoalescer<Loaded>
   /** Coalesces fetches of all hosts; undefined without a tier that they share. */
   readonly fetchLeases: { take(key: string): Promise<FetchLease | undefined> } | undefined
   readonly upstreamPool: UpstreamPool
@@ -70,9 +76,6 @@ export interface ProxyContext {
   readonly rejectIfOverloaded?: (() => void) | undefined
   /** Resolves the chain and position from an upstream, or from Redis if no upstream responds in time. */
   readonly resolveChain: () => Promise<void>
-  readonly prunedErrorBuilder: PrunedErrorBuilder
-  /** Times at which refreshes failed, by body: a new compressed form replaces an entry, but not its body. */
-  readonly failedRefreshes: WeakMap<Buffer, number>
   readonly metrics: ProxyMetrics
-  readonly settings: ProxySettings
+  readonly settings: Config
 }

@@ -17,7 +17,8 @@ import {
   pinCursorHeaders,
   cursorVersionOf
 } from './cursor-and-gas-headers.js'
-import { type ProxyContext, type ProxySettings } from './proxy-context.js'
+import { type Config } from '../config/schema.js'
+import { type ProxyContext } from './proxy-context.js'
 import { archivalEndpointHeaders } from '../api/pruned-error-builder.js'
 
 /** Response ready to be written; its headers are a flat list, which Node.js writes fastest. */
@@ -271,7 +272,7 @@ interface CachedCommonHeaders extends CommonHeaders {
 /** Caches the headers that all responses at one position share, so they are built once per position. */
 class CommonHeaderCache {
   readonly #tracker: Tracker
-  readonly #emit: ProxySettings['headers']['emit']
+  readonly #emit: Config['headers']['emit']
   readonly #vary: string
   #position: Position | undefined
   #family: string | undefined
@@ -283,7 +284,7 @@ class CommonHeaderCache {
   /** Headers at this position: so few that a linear search is cheaper than a new map for each position. */
   readonly #cached: CachedCommonHeaders[] = []
 
-  constructor (tracker: Tracker, emit: ProxySettings['headers']['emit'], variesByOrigin = false) {
+  constructor (tracker: Tracker, emit: Config['headers']['emit'], variesByOrigin = false) {
     this.#tracker = tracker
     this.#emit = emit
     this.#vary = variesByOrigin ? `${varyOfReads}, Origin` : varyOfReads

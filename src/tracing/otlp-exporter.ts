@@ -1,6 +1,6 @@
 import { request as httpRequest } from 'node:http'
 import { request as httpsRequest } from 'node:https'
-import { type EndedSpan, type SpanAttributes } from './tracer.js'
+import { type EndedSpan, type SpanAttributes, Tracer, type TracerOptions } from './tracer.js'
 
 /** Results of spans, for metrics. */
 export type SpanResult = 'sent' | 'failed' | 'dropped'
@@ -155,4 +155,26 @@ async function post (
     request.on('error', error => resolve(error.name === 'AbortError' ? 'timed out' : error.message))
     request.end(body)
   })
+}
+
+/** Starts to trace requests for a collector, and reports the first failure of a row; `close` sends what is left. */
+export function startTracing<Request extends object> (options: OtlpOptions & Pick<TracerOptions, 'sample' | 'now'>) {
+  // Start at 0, so that an alert sees the first increase.
+  for (const result of ['sent', 'failed', 'dropped'] as const) options.count(result, 0)
+  let isFailing = false
+  const exporter = new OtlpExporter({
+    ...options,
+    count: (result, spans) => {
+      options.count(result, spans)
+      if (result === 'sent') isFailing = false
+    },
+    onFailed: reason => {
+      if (!isFailing) options.onFailed(reason)
+      isFailing = true
+    }
+  })
+  return {
+    tracer: new Tracer<Request>({ ...options, random: Math.random, exportSpans: spans => exporter.add(spans) }),
+    close: async () => await exporter.close()
+  }
 }

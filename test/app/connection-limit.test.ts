@@ -1,5 +1,5 @@
 import t from 'tap'
-import { connectionLimitFor } from '../../src/app/descriptors.js'
+import { connectionLimitFor } from '../../src/app/listen.js'
 import { type Config, configSchema } from '../../src/config/schema.js'
 
 const config = (connections: number | null): Config =>

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { join } from 'node:path'
 import { pino } from 'pino'
-import { isDescriptorLeft, watchDescriptors, maxDescriptorsOfProcess } from '../../src/app/descriptors.js'
+import { isDescriptorLeft, watchDescriptors, maxDescriptorsOfProcess } from '../../src/app/listen.js'
 import { until } from '../support/until.js'
 
 t.test('exhausted file descriptors are logged and counted once, and so is their return', async t => {

@@ -143,7 +143,9 @@ t.test('numbers of addresses outlive a rejected reload, and no reload without th
   names.addresses = ['127.0.0.2']
   await untilUp(varve, 'nodes-2')
   const other = { name: 'other', url: nodes[0]?.url }
-  await t.rejects(varve.reload(configOf(port, { upstreams: [{ ...other, caFile: '/nowhere' }] })), { code: 'ENOENT' })
+  const rejected = configOf(port, { upstreams: [other] })
+  for (const upstream of rejected.upstreams) Object.assign(upstream, { caFile: '/nowhere' })
+  await t.rejects(varve.reload(rejected), { code: 'ENOENT' })
   const { lookUps } = names
   await until(() => names.lookUps > lookUps + 3, 'the name is still looked up')
   t.equal(await upNames(varve), 'nodes-2')

@@ -1,6 +1,6 @@
 import { pino } from 'pino'
 import t from 'tap'
-import { type FollowChannel, Following, type FollowingOptions, type HostTailParts } from '../../src/app/following.js'
+import { Following, type FollowingParts, type HostTailParts } from '../../src/app/following.js'
 import { Tracker } from '../../src/chain/tracker.js'
 import { configSchema } from '../../src/config/schema.js'
 import { Metrics } from '../../src/metrics/metrics.js'
@@ -16,8 +16,8 @@ t.test('a head of another chain from the worker that reads the tail ends followi
     log: pino({ level: 'silent' }),
     now: () => performance.now(),
     metrics: new Metrics(),
-    channel: { demand: () => {}, publish: () => {} }
-  } as unknown as FollowingOptions)
+    peers: { publish: () => {} }
+  } as unknown as FollowingParts)
   const receive = (version: number, chainShift = 0n): void => {
     const { family, position } = stampedAt(version)
     const head = { ...position.head, timestampUsec: position.head.timestampUsec + chainShift }
@@ -46,7 +46,7 @@ t.test('another history at a reader makes all workers forget what entries have g
   const log: string[] = []
   let different = (_reason: string): void => {}
   // Parts that reading an upstream needs are left out.
-  const workerOf = (name: string, publish: FollowChannel['publish']): Following =>
+  const workerOf = (name: string, publish: FollowingParts['peers']['publish']): Following =>
     new Following(configSchema.parse({ follow: { mode: 'on' } }), {
       tracker: new Tracker(undefined, () => performance.now()),
       upstreamPool: { fetchAside: async () => undefined },
@@ -54,15 +54,15 @@ t.test('another history at a reader makes all workers forget what entries have g
       log: pino({ level: 'silent' }),
       now: () => performance.now(),
       metrics: new Metrics(),
-      channel: { demand: () => {}, publish },
+      peers: { publish },
       hostTailOf: ({ onDifferent }: HostTailParts) => {
         different = onDifferent
       },
       memory: { invalidateFollowed: () => log.push(name) }
-    } as unknown as FollowingOptions)
+    } as unknown as FollowingParts)
   const other = workerOf('other', () => {})
-  const reader = workerOf('reader', event => {
-    other.onEvent(event)
+  const reader = workerOf('reader', message => {
+    if (message.kind === 'tail') other.onEvent(message.event)
   })
   t.teardown(() => {
     reader.close()

@@ -5,7 +5,7 @@ import { parse, stringify } from 'yaml'
 import { type Environment, type Flags, type LoadedConfig, loadConfig } from '../../src/config/load.js'
 import { ConfigError, type Mistake, mistakeText } from '../../src/config/config-error.js'
 import { configSchema } from '../../src/config/schema.js'
-import { workerConfigOf } from '../../src/app/worker-group.js'
+import { workerConfigOf } from '../../src/app/multi-process.js'
 
 // Published keys with their defaults, and one upstream: renaming a key breaks operators' files.
 const contract = `

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { maxDescriptorsOfProcess } from '../../src/app/descriptors.js'
+import { maxDescriptorsOfProcess } from '../../src/app/listen.js'
 import { sendRequest } from '../support/client.js'
 import {
   PersistentClient,

@@ -1,16 +1,12 @@
 import { gunzipSync } from 'node:zlib'
-import { pino } from 'pino'
 import t, { type Test } from 'tap'
-import { hostOfOne } from '../../src/app/host.js'
-import { buildProxyServer } from '../../src/app/proxy-server.js'
-import { Metrics } from '../../src/metrics/metrics.js'
+import { MemoryTier } from '../../src/cache/memory-tier.js'
 import { type Entry, type Representation, computeEtag } from '../../src/cache/entry.js'
 import { decodeEntry, encodeEntry } from '../../src/cache/entry-codec.js'
-import { configSchema } from '../../src/config/schema.js'
 import { type AuditResult } from '../../src/proxy/audit-sampler.js'
 import { type Coding } from '../../src/api/accept-encoding.js'
 import { releases, type Sandbox } from '#sandbox'
-import { sendRequest, type TestRequest, type TestResponse, tableItemLookup } from '../support/client.js'
+import { type TestRequest, tableItemLookup } from '../support/client.js'
 import { startRedis } from '../support/redis-server.js'
 import { startSandboxNode, untilWritten } from '../support/replicas.js'
 import { cacheStatusHeader } from '../support/cache-status.js'
@@ -30,49 +26,24 @@ const everyHit = { audit: { share: 1 } }
 async function readerAt (
   t: Test,
   upstream: Sandbox
-): Promise<
-  {
-    lastStored: () => Entry,
-    form: (coding: Coding) => Representation,
-    log: Lines,
-    get: (target: string, options?: TestRequest) => Promise<TestResponse>,
-    metric: TestVarve['metric']
-  }
-> {
-  const log: Lines = []
-  const config = configSchema.parse({
-    listen: '127.0.0.1:0',
-    upstreams: [{ url: upstream.url }],
-    head: { pollMs: 600_000 },
-    ...everyHit
+): Promise<TestVarve & { lastStored: () => Entry, form: (coding: Coding) => Representation }> {
+  const { put } = MemoryTier.prototype
+  let last: { readonly memory: MemoryTier, readonly entry: Entry } | undefined
+  t.teardown(() => {
+    MemoryTier.prototype.put = put
   })
-  const metrics = new Metrics()
-  const logger = pino({}, { write: line => log.push(JSON.parse(line)) })
-  const reader = await buildProxyServer(config, undefined, logger, metrics, hostOfOne(() => performance.now()))
-  const { memory } = reader.components.proxy
-  const set = memory.put.bind(memory)
-  let last: Entry | undefined
-  memory.put = (space, entry) => {
-    last = entry
-    return set(space, entry)
+  MemoryTier.prototype.put = function (space, entry) {
+    last = { memory: this, entry }
+    return put.call(this, space, entry)
   }
   const nothing = (): never => {
     throw new Error('nothing was stored')
   }
-  const lastStored = (): Entry => last ?? nothing()
-  const url = await reader.listen()
-  t.teardown(async () => {
-    await reader.stop({ drainMs: 0 }, async () => {})
-  })
-  await reader.start()
   return {
-    log,
-    lastStored,
+    ...await varveAt(t, upstream.url, everyHit),
+    lastStored: () => last?.entry ?? nothing(),
     // The memory tier may have replaced the entry since.
-    form: coding => memory.latestOf(lastStored())?.encoded[coding] ?? nothing(),
-    get: async (target, options) => await sendRequest(url, target, options),
-    metric: async series =>
-      Number((await metrics.text()).split('\n').find(line => line.startsWith(`${series} `))?.split(' ').at(-1))
+    form: coding => last?.memory.latestOf(last.entry)?.encoded[coding] ?? nothing()
   }
 }
 
@@ -112,7 +83,7 @@ t.test('the audit invalidates an entry with a wrong byte in memory, and logs bot
     t.match(difference, {
       level: 50,
       part: 'body',
-      upstream: 'node-1',
+      upstream: 'node',
       cached: /^sha256:[0-9a-f]{64}$/,
       fetched: /^sha256:[0-9a-f]{64}$/
     })

@@ -1,9 +1,6 @@
 import { type Test } from 'tap'
 import { pino } from 'pino'
-import { Compressor } from '../../src/cache/compressor.js'
 import { MemoryTier } from '../../src/cache/memory-tier.js'
-import { FreshCoalescer, Coalescer } from '../../src/cache/coalescer.js'
-import { LastKnownEvents } from '../../src/proxy/last-known-events.js'
 import { VersionWaits } from '../../src/chain/version-waits.js'
 import { LowestRecentRequest } from '../../src/proxy/history-forecast.js'
 import { ChainEvents } from '../../src/chain/chain-events.js'
@@ -14,22 +11,17 @@ import { UpstreamSoftwareReleases } from '../../src/upstreams/upstream-software-
 import { InFlightBytes } from '../../src/upstreams/in-flight-bytes.js'
 import { AuditSampler } from '../../src/proxy/audit-sampler.js'
 import { LocalInvalidator } from '../../src/proxy/local-invalidator.js'
-import { isShareable, type Outcome, outcomeNameOf } from '../../src/proxy/outcomes.js'
+import { type Outcome, outcomeNameOf } from '../../src/proxy/outcomes.js'
 import { serveRead } from '../../src/proxy/serve-read.js'
-import { type ProxyContext, type ProxySettings } from '../../src/proxy/proxy-context.js'
-import { PrunedErrorBuilder } from '../../src/api/pruned-error-builder.js'
+import { type ProxyContext, readState } from '../../src/proxy/proxy-context.js'
 import { type Read } from '../../src/api/read.js'
 import { matchEndpoint, readRequest } from '../../src/api/read-request.js'
-import { ParsedRequestCache } from '../../src/cache/parsed-request-cache.js'
 import { LocalBuckets } from '../../src/clients/token-buckets.js'
-import { configSchema } from '../../src/config/schema.js'
+import { type Config, configSchema } from '../../src/config/schema.js'
 import { Metrics } from '../../src/metrics/metrics.js'
-import { ResponseBuilder } from '../../src/proxy/response-builder.js'
-import { ClientPolicies } from '../../src/http/client-policies.js'
 import { ConnectionLimiter } from '../../src/http/connection-limiter.js'
-import { Cors } from '../../src/http/cors.js'
 import { RequestIds } from '../../src/http/http-exchange.js'
-import { type ListenerContext } from '../../src/http/send-response.js'
+import { type ListenerContext, listenerContextOf as contextOf } from '../../src/http/send-response.js'
 import { type Sandbox, type SandboxOptions, startSandbox } from '#sandbox'
 import { upstreamAt } from './upstream.js'
 
@@ -76,21 +68,16 @@ export function contextAt (t: Test, url: string, clock = { ms: 0 }): { context: 
   })
   return {
     context: {
+      ...readState(memory),
       now: () => clock.ms,
       tracker,
       versionWaits,
       lowestRequested: new LowestRecentRequest(() => clock.ms),
       memory,
-      compressor: new Compressor(memory),
       lowerTiers: [],
       invalidator: new LocalInvalidator(memory),
       auditSampler: new AuditSampler(nothing, async () => {}),
-      lastKnownEvents: new LastKnownEvents(),
-      historyCoalescer: new Coalescer(isShareable),
-      lowerTierCoalescer: new Coalescer(() => true),
       fetchLeases: undefined,
-      latestCoalescer: new FreshCoalescer(isShareable),
-      prunedErrorBuilder: new PrunedErrorBuilder(),
       upstreamPool,
       follower: undefined,
       inFlight: new InFlightBytes(Infinity, () => clock.ms),
@@ -98,7 +85,6 @@ export function contextAt (t: Test, url: string, clock = { ms: 0 }): { context: 
       resolveChain: async () => {
         await poll.poll()
       },
-      failedRefreshes: new WeakMap(),
       metrics: {
         notStored: nothing,
         missed: nothing,
@@ -116,7 +102,7 @@ export function contextAt (t: Test, url: string, clock = { ms: 0 }): { context: 
 }
 
 /** Settings of a test that audits nothing unless it says so. */
-export function settingsOf (change: ConfigInput = {}): ProxySettings {
+export function settingsOf (change: ConfigInput = {}): Config {
   return configSchema.parse({ audit: { share: 0 }, ...change })
 }
 
@@ -193,23 +179,23 @@ export function readOfTarget (target: string): Read {
 
 /** Returns the parts of a public listener around those of a test, with the default configuration and changes. */
 export function listenerContextOf (proxy: ProxyContext, change: Partial<ListenerContext> = {}): ListenerContext {
-  const config = configSchema.parse({})
   return {
-    config,
-    proxy,
-    knownRequests: new ParsedRequestCache(1e6, text => text.length),
-    access: new ClientPolicies(config, new LocalBuckets(proxy.now)),
-    responseBuilder: new ResponseBuilder(proxy, 'revalidate', false, true),
-    metrics: new Metrics(),
-    log: pino({ level: 'silent' }),
-    requestIds: new RequestIds(),
-    isSandbox: false,
-    drain: { isDraining: false },
-    cors: new Cors('*'),
-    clients: new ConnectionLimiter({ connections: Infinity, inFlight: proxy.inFlight }, {
-      cut: () => {},
-      onFull: () => {}
-    }),
+    ...contextOf(
+      {
+        buckets: new LocalBuckets(proxy.now),
+        metrics: new Metrics(),
+        log: pino({ level: 'silent' }),
+        requestIds: new RequestIds(),
+        isSandbox: false,
+        drain: { isDraining: false },
+        clients: new ConnectionLimiter({ connections: Infinity, inFlight: proxy.inFlight }, {
+          cut: () => {},
+          onFull: () => {}
+        })
+      },
+      configSchema.parse({}),
+      proxy
+    ),
     ...change
   }
 }

@@ -1,0 +1,100 @@
+import { type TokenBuckets } from '../clients/token-buckets.js'
+import { ChainChanges } from '../chain/chain-changes.js'
+import { ChainEvents } from '../chain/chain-events.js'
+import { ChainVerifier, referenceOf } from '../chain/chain-verifier.js'
+import { Spaces } from '../chain/spaces.js'
+import { Tracker } from '../chain/tracker.js'
+import { type LeasePlace } from '../peers/fetch-leases.js'
+import { type Carrier, Peers } from '../peers/peers.js'
+import { RecordedSpaces } from '../peers/recorded-spaces.js'
+import { HeadPollers } from '../upstreams/head-pollers.js'
+import { UpstreamPool } from '../upstreams/upstream-pool.js'
+import { UpstreamSoftwareReleases } from '../upstreams/upstream-software-releases.js'
+import { type Config } from '../config/schema.js'
+import { type HostLog } from '../peers/ipc-log.js'
+import { type Records } from '../peers/records.js'
+import { versionOfProgram } from './io.js'
+
+/** Host of a process, with the processes beside it. */
+export interface Host {
+  /** Names this host, as one that has this configuration: its processes are one peer of other hosts. */
+  readonly configuration: string
+  readonly carrier: Carrier
+  /** Counts what clients consume in all processes. */
+  readonly buckets: TokenBuckets
+  /** Counts what all processes send to upstreams; rejects while it cannot. Undefined for a process that runs alone. */
+  readonly budgets: TokenBuckets | undefined
+  /** Names of upstreams that are out of service already. */
+  readonly cordoned: readonly string[]
+  /** Log of all processes, if another one keeps it. */
+  readonly log: HostLog | undefined
+  /** Returns the place of leases for fetches of the processes of this host, if it has several. */
+  readonly leasesOf: (peers: Peers) => LeasePlace | undefined
+  /** Resolves with true if this process may do for all what the lease names, for a time; rejects if that is unknown. */
+  readonly lease: (name: string, ms: number) => Promise<boolean>
+  /** Gives a lease back; resolves with true if no other process has taken it meanwhile. */
+  readonly release: (name: string) => Promise<boolean>
+  /** Purges in the other processes what this one has found to be wrong. */
+  readonly purgeOthers: (body: Buffer) => void
+}
+
+/** Parts that know which chain this is, from upstreams, peers and what they share. */
+export type Chain = ReturnType<typeof buildChain>
+
+/** Builds the parts of the chain; the pool has no upstream yet. */
+export function buildChain (
+  { chainId }: Config,
+  host: Host,
+  redis: (Carrier & { readonly redisRecords: Records }) | undefined,
+  diskLog: HostLog | undefined
+) {
+  const now = (): number => performance.now()
+  const events = new ChainEvents()
+  const { hostRecords } = host.carrier
+  const isShared = redis !== undefined || diskLog !== undefined || hostRecords !== undefined
+  const tracker = new Tracker(chainId ?? undefined, now, events, isShared, new ChainChanges(now))
+  const headPollers = new HeadPollers(() => tracker.position !== undefined, now)
+  const upstreamPool = new UpstreamPool({
+    onOldest: oldest => {
+      tracker.setOldest(oldest)
+    },
+    onAllQuarantined: async () => {
+      await headPollers.pollQuarantined()
+    }
+  })
+  const release = versionOfProgram()
+  const peers = new Peers(
+    redis ?? host.carrier,
+    () => ({ configuration: host.configuration, release, space: tracker.space?.name })
+  )
+  const ofRedis = redis &&
+    new RecordedSpaces(redis.redisRecords, () =>
+      upstreamPool.upstreams.map(upstream => ({
+        url: upstream.settings.url,
+        isOnChain: () => upstream.window !== undefined
+      })))
+  const ofHost = hostRecords && new RecordedSpaces(hostRecords, () => [])
+  const places = [ofRedis, ofHost, diskLog?.place].filter(place => place !== undefined)
+  const spaces = new Spaces({ tracker, places, reference: referenceOf(upstreamPool), now, events })
+  return {
+    now,
+    events,
+    tracker,
+    headPollers,
+    upstreamPool,
+    releases: new UpstreamSoftwareReleases(now, name => upstreamPool.isUp(name)),
+    peers,
+    ofRedis,
+    places,
+    spaces,
+    chainVerifier: new ChainVerifier({
+      pool: upstreamPool,
+      spaces,
+      tracker,
+      waitForEarlier: async client => {
+        await headPollers.waitForEarlier(client)
+      },
+      now
+    })
+  }
+}

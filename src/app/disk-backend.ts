@@ -1,0 +1,161 @@
+import { join } from 'node:path'
+import { type Logger } from 'pino'
+import { DiskFiles, makeFolder } from '../cache/disk-files.js'
+import { DiskKeeper } from '../cache/disk-keeper.js'
+import { DiskTier } from '../cache/disk-tier.js'
+import { type LowerStore } from '../cache/tier.js'
+import { type WriteBudget } from '../cache/write-queue.js'
+import { type Config } from '../config/schema.js'
+import { bytesPerMb } from '../config/units.js'
+import { type Metrics } from '../metrics/metrics.js'
+import { FolderSpaces } from '../peers/folder-spaces.js'
+import { type HostLog } from '../peers/ipc-log.js'
+import { withTimeout } from '../with-timeout.js'
+import { type Chain } from './chain.js'
+import { logName, openFolder } from './disk-folder.js'
+
+/** Tier below memory with what keeps it true; the program loops over a list of these. */
+export interface StoreBackend {
+  readonly store: LowerStore
+  /** Problems beside those of the tier, as readable sentences. */
+  warnings(): readonly string[]
+  /**
+   * Opens what the tier needs; resolves once it can be read, or after a time limit. `onUp` runs whenever a shared tier
+   * can be reached.
+   */
+  start(onUp: () => Promise<void>): Promise<void>
+  /** Gives everything up, after the tier has been closed. */
+  stop(): Promise<void>
+}
+
+/** Parts that keep a tier true. */
+export interface BackendParts extends Pick<Chain, 'tracker' | 'spaces' | 'now'> {
+  readonly config: Config
+  readonly metrics: Metrics
+  readonly inFlight: WriteBudget
+}
+
+const repeatEveryMs = 500
+// A larger folder is read on beside the reads of clients.
+const maxLoadMs = 3000
+// A disk that hangs holds a stop no longer.
+const maxStopMs = 2000
+const bytesPerGb = 1024 ** 3
+
+/** Builds the disk tier on the log of this host, and what keeps it true. */
+export function diskBackendOf (log: HostLog, parts: BackendParts): StoreBackend & { readonly store: DiskTier } {
+  const { settings, place } = log
+  const { config, tracker, spaces, now } = parts
+  const store = new DiskTier({
+    ...parts,
+    ...settings,
+    maxEntryBytes: config.cache.maxEntryMb * bytesPerMb,
+    keeperFor: member => log.keeperFor(member),
+    wallClockMs: () => performance.timeOrigin + now(),
+    space: () => spaces.isIn(place) ? tracker.space : undefined
+  })
+  const timers: NodeJS.Timeout[] = []
+  return {
+    store,
+    warnings: () => [
+      ...(place.error === undefined ? [] : [`disk rejects the state of the chain: ${place.error}`]),
+      ...(tracker.space !== undefined && !spaces.isIn(place)
+        ? ['disk tier not read: no upstream has proven yet that its entries are of this chain']
+        : [])
+    ],
+    start: async () => {
+      // The tier counts failures, and repeats.
+      timers.push(repeat(async () => await store.resume()))
+      await withTimeout(maxLoadMs, store.load())
+    },
+    stop: async () => {
+      timers.forEach(clearInterval)
+      await log.close()
+    }
+  }
+}
+
+/** Log of this host, which this process keeps. */
+export type OwnedLog = HostLog & { readonly keeper: DiskKeeper }
+
+/** Opens the log of the disk tier for all processes that serve; undefined if none is configured. */
+export async function openOwnedLog (
+  { cache: { disk: { path, maxGb } }, workers }: Config,
+  log: Logger,
+  metrics: Metrics
+): Promise<OwnedLog | undefined> {
+  if (path === null) return undefined
+  const folder = await openFolder(path, log)
+  const settings = {
+    path: join(path, logName),
+    maxBytes: Math.floor(maxGb * bytesPerGb),
+    // A reload starts one worker before it stops another.
+    writers: workers === 1 ? 1 : workers + 1
+  }
+  try {
+    await makeFolder(settings.path)
+    const place = await FolderSpaces.open(settings.path, name => {
+      metrics.foundCorrupt()
+      log.warn({ name }, 'unreadable file in cache.disk.path: set aside')
+    })
+    const onError: Metrics['diskFailed'] = operation => {
+      metrics.diskFailed(operation)
+    }
+    const keeper = new DiskKeeper({
+      ...settings,
+      files: new DiskFiles({ path: settings.path, onError }),
+      foundCorrupt: () => {
+        metrics.foundCorrupt()
+      },
+      onError
+    })
+    await keeper.open()
+    const timers: NodeJS.Timeout[] = []
+    let restoring = Promise.resolve()
+    const restore = async (): Promise<void> => {
+      if (folder.isLost) {
+        timers.forEach(clearInterval)
+        keeper.giveUp()
+        await place.close()
+        return
+      }
+      // Makes again what was removed.
+      await keeper.restore()
+      await place.restore()
+      if (place.error !== undefined) metrics.diskFailed('write')
+    }
+    timers.push(repeat(async () => await (restoring = restore())))
+    return {
+      settings,
+      keeper,
+      place,
+      keeperFor: member => keeper.for(member),
+      close: async () => {
+        timers.forEach(clearInterval)
+        // Nothing is made again after the folder is given up.
+        const closed = Promise.all([restoring.catch(() => {}), place.close(), keeper.close()])
+        await withTimeout(
+          maxStopMs,
+          closed.then(async () => {
+            await folder.close()
+          })
+        )
+      }
+    }
+  } catch (error) {
+    await folder.close()
+    throw error
+  }
+}
+
+/** Runs a task again and again, never beside itself; one that failed is repeated. */
+function repeat (task: () => Promise<void>): NodeJS.Timeout {
+  let isRunning = false
+  return setInterval(() => {
+    if (isRunning) return
+    isRunning = true
+    task().catch(() => {}).finally(() => {
+      isRunning = false
+    })
+  }, repeatEveryMs).unref()
+}
