@@ -13,11 +13,12 @@ import { InFlightBytes } from '../upstreams/in-flight-bytes.js'
 import { SharedProbes } from '../upstreams/shared-probes.js'
 import { AuditSampler } from '../proxy/audit-sampler.js'
 import { LocalInvalidator } from '../proxy/local-invalidator.js'
-import { type ProxyContext, readState } from '../proxy/proxy-context.js'
+import { readState } from '../proxy/serve-read.js'
 import { FetchLeases } from '../peers/fetch-leases.js'
 import { type HostLog } from '../peers/ipc-log.js'
 import { PeerSync } from '../peers/peer-sync.js'
 import { certificateOf } from '../http/certificate.js'
+import { type ProxyParts } from '../http/send-response.js'
 import { withTimeout } from '../with-timeout.js'
 import { type Carrier } from '../peers/peers.js'
 import { buildChain, type Host } from './chain.js'
@@ -105,7 +106,7 @@ export function buildComponents (
       peers.publish({ kind: 'polled', ...result })
     }
   })
-  const proxy: ProxyContext = {
+  const proxy: ProxyParts = {
     ...readState(memory),
     now,
     tracker,

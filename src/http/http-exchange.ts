@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { type IncomingMessage, type ServerResponse } from 'node:http'
 import { type FastifyReply, type FastifyRequest } from 'fastify'
-import { type ProxyContext } from '../proxy/proxy-context.js'
 import { type RequestSource, trustedProxyCheck } from './client-address.js'
 
 /** A request and its response. */
@@ -25,7 +24,7 @@ export interface RecordedRequest extends Pick<HttpExchange, 'method' | 'url' | '
 export function hijackExchange (
   request: FastifyRequest,
   reply: FastifyReply,
-  { proxy }: { readonly proxy: Pick<ProxyContext, 'now'> }
+  { proxy }: { readonly proxy: { readonly now: () => number } }
 ): HttpExchange {
   reply.hijack()
   const { raw, originalUrl: url, method } = request

@@ -8,7 +8,8 @@ import { type Endpoint } from '../api/endpoints.js'
 import { type EndpointLabel, type Metrics } from '../metrics/metrics.js'
 import { type KnownRequestCache, knownRequestCache } from '../proxy/parsed-request.js'
 import { outcomeOfErrorStatus, type OutcomeName } from '../proxy/outcomes.js'
-import { type ProxyContext } from '../proxy/proxy-context.js'
+import { type ForwardParts } from '../proxy/forward-unknown-route.js'
+import { type AwaitParts } from '../proxy/wait-for-transaction.js'
 import { type ClientResponse, ResponseBuilder } from '../proxy/response-builder.js'
 import { matchEndpoint } from '../api/read-request.js'
 import { type RemainingBody, type ResponseSource } from '../api/upstream-response.js'
@@ -45,10 +46,13 @@ export interface ListenerParts {
   readonly certificate?: Certificate | undefined
 }
 
+/** Parts that serve reads and unknown routes. */
+export type ProxyParts = AwaitParts & ForwardParts
+
 /** Parts of the public listener by one configuration. */
 export interface ListenerContext extends ListenerParts {
   readonly config: Config
-  readonly proxy: ProxyContext
+  readonly proxy: ProxyParts
   readonly knownRequests: KnownRequestCache
   readonly access: ClientPolicies
   readonly responseBuilder: ResponseBuilder
@@ -56,7 +60,7 @@ export interface ListenerContext extends ListenerParts {
 }
 
 /** Builds the parts that one configuration decides. */
-export function listenerContextOf (parts: ListenerParts, config: Config, proxy: ProxyContext): ListenerContext {
+export function listenerContextOf (parts: ListenerParts, config: Config, proxy: ProxyParts): ListenerContext {
   const cors = new Cors(config.cors.origins)
   return {
     ...parts,

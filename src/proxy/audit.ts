@@ -7,30 +7,41 @@ import { differenceOf, type ResponseDifference } from '../api/response-differenc
 import { judge, impossibleReason } from '../api/store-verdict.js'
 import { atVersion, classOf, isRenderedByRelease, type Read, stateFamilyOf } from '../api/read.js'
 import { type Follower } from '../follow/follower.js'
-import { type AuditResult, type ObservedResult } from './audit-sampler.js'
+import { type AuditResult, type AuditSampler, type ObservedResult } from './audit-sampler.js'
 import { upstreamRequestOf } from './fetch.js'
 import { lookUpEntryAt } from './followed-reads.js'
 import { readCursorAndGas, readCursorAndGasHeaders } from './cursor-and-gas-headers.js'
-import { type ProxyContext } from './proxy-context.js'
-import { lookUpInMemory } from './look-up.js'
+import { lookUpInMemory, type LookUpParts } from './look-up.js'
 import { type PinnedRead } from './pinned-read.js'
 import { lowestVersionOf } from './pruned-reads.js'
+import { type EndpointName } from '../api/endpoints.js'
+import { type Config } from '../config/schema.js'
+
+/** Parts that compare hits with upstreams. */
+export type AuditParts = LookUpParts & {
+  readonly auditSampler: AuditSampler,
+  readonly settings: Pick<Config, 'audit'>,
+  readonly metrics: {
+    audited(result: AuditResult): void,
+    observed(endpoint: EndpointName, result: ObservedResult): void
+  }
+}
 
 /**
  * Fetches a share of hits again and compares them byte for byte with the upstream; no response waits for it. A hit at
  * the followed head is fetched at its version; a difference also stops following.
  */
-export function auditHit (context: ProxyContext, read: Read, entry: Entry, followedAt?: Position): void {
+export function auditHit (context: AuditParts, read: Read, entry: Entry, followedAt?: Position): void {
   if (isDue(context, followedAt !== undefined)) auditServed(context, read, entry, followedAt)
 }
 
 /** Audits a hit that was served from a memo, and looks its entry up first. */
-export function auditRepeatedHit (context: ProxyContext, pinned: PinnedRead, isFollowed = false): void {
+export function auditRepeatedHit (context: AuditParts, pinned: PinnedRead, isFollowed = false): void {
   const cached = isDue(context, isFollowed) ? lookUpInMemory(context, pinned) : undefined
   if (cached !== undefined) auditServed(context, pinned.read, cached.entry, cached.followedAt)
 }
 
-function isDue ({ auditSampler, settings: { audit } }: ProxyContext, isFollowed: boolean): boolean {
+function isDue ({ auditSampler, settings: { audit } }: AuditParts, isFollowed: boolean): boolean {
   // A share of 0 turns both off.
   return auditSampler.shouldAudit(isFollowed && audit.share > 0 ? audit.followedShare : audit.share)
 }
@@ -40,7 +51,7 @@ function isDue ({ auditSampler, settings: { audit } }: ProxyContext, isFollowed:
  * The value may have changed since the head, so an audit decides on a difference.
  */
 export function observeLatest (
-  context: ProxyContext,
+  context: AuditParts,
   follower: Follower,
   { read, readClass, space }: PinnedRead,
   response: UpstreamResponse
@@ -64,7 +75,7 @@ export function observeLatest (
   })
 }
 
-function auditServed (context: ProxyContext, read: Read, entry: Entry, followedAt?: Position): void {
+function auditServed (context: AuditParts, read: Read, entry: Entry, followedAt?: Position): void {
   startAudit(context, { read, entry, isObserved: false }, followedAt ?? entry.readAt, result => {
     context.metrics.audited(result)
     if (result === 'different' && followedAt !== undefined) {
@@ -74,7 +85,7 @@ function auditServed (context: ProxyContext, read: Read, entry: Entry, followedA
 }
 
 function startAudit (
-  context: ProxyContext,
+  context: AuditParts,
   hit: Pick<AuditedHit, 'read' | 'entry' | 'isObserved'>,
   readAt: Position | undefined,
   report: (result: AuditResult) => void
@@ -102,7 +113,7 @@ interface AuditedHit {
   readonly isObserved: boolean
 }
 
-async function compareWithUpstream (context: ProxyContext, audited: AuditedHit, isRetry = false): Promise<AuditResult> {
+async function compareWithUpstream (context: AuditParts, audited: AuditedHit, isRetry = false): Promise<AuditResult> {
   const { fetchedRead: read, entry, invalidationCount, isObserved } = audited
   const { space } = context.tracker
   const version = lowestVersionOf(read, entry)
@@ -157,7 +168,7 @@ async function compareWithUpstream (context: ProxyContext, audited: AuditedHit, 
 
 /** Finds the difference between an entry and a new response to its read; a coding means a corrupt compressed form. */
 async function findDifference (
-  context: ProxyContext,
+  context: AuditParts,
   read: Read,
   entry: Entry,
   response: UpstreamResponse

@@ -5,12 +5,27 @@ import { type UpstreamResponse, contentTypeOf } from '../api/upstream-response.j
 import { judge, type JudgedResponse, type Lifetime, type NotStoredReason } from '../api/store-verdict.js'
 import { atVersion, intervalKeyOf } from '../api/read.js'
 import { type FetchedJudged } from './fetch.js'
-import { stateValidityOf } from './followed-reads.js'
-import { microCachePartsOf } from './micro-cache.js'
+import { type FollowedParts, stateValidityOf } from './followed-reads.js'
+import { type MicroCacheParts, microCachePartsOf } from './micro-cache.js'
 import { type FetchResult } from './outcomes.js'
 import { makeCursorAndGasHeaders, readCursorAndGas } from './cursor-and-gas-headers.js'
 import { pinTo, type PinnedRead } from './pinned-read.js'
-import { type ProxyContext } from './proxy-context.js'
+import { type EndpointName } from '../api/endpoints.js'
+import { type LowerStore } from '../cache/tier.js'
+import { type Config } from '../config/schema.js'
+import { type Follower } from '../follow/follower.js'
+import { type LocalInvalidator } from './local-invalidator.js'
+
+/** Parts that store what was fetched. */
+export interface CommitParts extends FollowedParts, MicroCacheParts {
+  /** Tiers below memory, in the order of look-ups. */
+  readonly lowerTiers: readonly LowerStore[]
+  readonly invalidator: LocalInvalidator
+  /** Head of the ledger that latest reads are served at; undefined where nothing follows the ledger. */
+  readonly follower: Follower | undefined
+  readonly settings: Pick<Config, 'headers' | 'latest' | 'pages'>
+  readonly metrics: { notStored(endpoint: EndpointName, reason: NotStoredReason): void }
+}
 
 /** Beginning of a fetch: its time, the number of purges until then, and its lease if it is one for all hosts. */
 export interface FetchStart {
@@ -24,7 +39,7 @@ type ResponseParts = Pick<EntryParts, 'status' | 'contentType' | 'body' | 'curso
 
 /** Stores what may be stored of a fetched response: history in every tier, latest responses in memory. */
 export function commitFetched (
-  context: ProxyContext,
+  context: CommitParts,
   pinned: PinnedRead,
   judged: FetchedJudged,
   { atMs, invalidationCount, lease }: FetchStart
@@ -76,7 +91,7 @@ export function commitFetched (
  * covers the entry or its read since `sinceCount`, the number of purges when its look-up or fetch began.
  */
 export function commit (
-  context: ProxyContext,
+  context: CommitParts,
   pinned: PinnedRead,
   entry: Entry,
   sinceCount: number
@@ -87,7 +102,7 @@ export function commit (
 }
 
 function commitJudged (
-  context: ProxyContext,
+  context: CommitParts,
   pinned: PinnedRead,
   { response, verdict: { lifetime, notStored } }: JudgedResponse,
   parts: ResponseParts,
@@ -110,7 +125,7 @@ function commitJudged (
 
 /** Returns key and interval of an entry: a block under its height, others under their read. */
 function locationOf (
-  context: ProxyContext,
+  context: CommitParts,
   pinned: PinnedRead,
   response: UpstreamResponse,
   { block }: Lifetime
@@ -128,7 +143,7 @@ function locationOf (
 }
 
 function countNotStored (
-  context: ProxyContext,
+  context: CommitParts,
   { read }: PinnedRead,
   response: UpstreamResponse,
   reason: NotStoredReason

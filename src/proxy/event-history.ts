@@ -4,10 +4,15 @@ import { type JudgedResponse, type StoreVerdict } from '../api/store-verdict.js'
 import { eventPathKeyOf, namesStream, type Read, requestedLimitOf } from '../api/read.js'
 import { defaultPageLimit } from '../api/read-request.js'
 import { type PinnedRead } from './pinned-read.js'
-import { type ProxyContext } from './proxy-context.js'
+import { type LastKnownEvents } from './last-known-events.js'
+
+/** Parts that know the ends of event streams. */
+export interface EventParts {
+  readonly lastKnownEvents: LastKnownEvents
+}
 
 /** Learns the last event of a path. */
-export function learnLastEvent (context: ProxyContext, { read, space }: PinnedRead, response: UpstreamResponse): void {
+export function learnLastEvent (context: EventParts, { read, space }: PinnedRead, response: UpstreamResponse): void {
   const readAt = response.stamped?.position.head.version
   if (read.endpoint.keyedBy !== 'page' || readAt === undefined) return
   const path = eventPathKeyOf(space, read.path)
@@ -31,7 +36,7 @@ interface JudgedEvents {
  * are facts, not guesses). Nodes omit pruned events: docs/node-behaviour.md, "Pruned events".
  */
 export function judgeEventHistory (
-  context: ProxyContext,
+  context: EventParts,
   { read, space }: PinnedRead,
   { response, verdict }: JudgedResponse
 ): JudgedEvents {

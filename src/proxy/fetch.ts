@@ -14,9 +14,34 @@ import {
 import { judge, type JudgedResponse, type NotStoredReason, impossibleReason } from '../api/store-verdict.js'
 import { eventPageStartOf, type Read, targetOf } from '../api/read.js'
 import { ErrorResponse, unavailableError } from '../api/error-response.js'
-import { noUpstreamError, type PinnedRead, type ReadClient } from './pinned-read.js'
-import { type ProxyContext } from './proxy-context.js'
-import { judgeEventHistory } from './event-history.js'
+import { noUpstreamError, type PinnedRead, type PinParts, type ReadClient } from './pinned-read.js'
+import { type EventParts, judgeEventHistory } from './event-history.js'
+import { type EndpointName } from '../api/endpoints.js'
+import { type PrunedErrorBuilder } from '../api/pruned-error-builder.js'
+import { type Config } from '../config/schema.js'
+import { type InFlightBytes } from '../upstreams/in-flight-bytes.js'
+
+/** Parts that a request to an upstream needs; it is rejected while the process has no time or bytes left for it. */
+export interface CapacityParts {
+  /** Budget for bytes outside the cache. */
+  readonly inFlight: InFlightBytes
+  /** Throws a 503 for a read that needs an upstream while the process is overloaded. */
+  readonly rejectIfOverloaded?: (() => void) | undefined
+  readonly metrics: {
+    /** Counts a request rejected because the budget for bytes is used up. */
+    overBudget(): void
+  }
+}
+
+/** Parts that fetch a read and judge its response. */
+export type FetchParts = CapacityParts & EventParts & PinParts & {
+  readonly settings: Pick<Config, 'pages'>,
+  readonly prunedErrorBuilder: PrunedErrorBuilder,
+  readonly metrics: {
+    staleLatest(): void,
+    notStored(endpoint: EndpointName, reason: NotStoredReason): void
+  }
+}
 
 /** Fetched response with its verdict. A stale one is behind the served head, has no known age, and is not cached. */
 export interface FetchedJudged extends JudgedResponse {
@@ -28,7 +53,7 @@ export interface FetchedJudged extends JudgedResponse {
  * fetched once more (law 5: a latest read is never older than its request). Rejects with 503 if no upstream has the
  * version (law 11: "gone" and "not there" are facts, not guesses).
  */
-export async function fetchJudged (context: ProxyContext, pinned: PinnedRead): Promise<FetchedJudged> {
+export async function fetchJudged (context: FetchParts, pinned: PinnedRead): Promise<FetchedJudged> {
   const { read } = pinned
   const head = context.tracker.position?.head.version
   const servedVersion = isLatest(pinned) ? highestVersion(head, read.minVersion) : undefined
@@ -52,7 +77,7 @@ export async function fetchJudged (context: ProxyContext, pinned: PinnedRead): P
 
 /** Fetches again where that may help, and returns the newer response; undefined if both deny a served version. */
 async function fetchAgain (
-  context: ProxyContext,
+  context: FetchParts,
   pinned: PinnedRead,
   servedVersion: bigint | undefined,
   first: JudgedResponse | undefined
@@ -78,7 +103,7 @@ function isLatest ({ read, readClass }: PinnedRead): boolean {
 
 /** Returns true if a latest response is too old. A full page is history at any head; a reset voids the served head. */
 function isStale (
-  context: ProxyContext,
+  context: FetchParts,
   pinned: PinnedRead,
   servedVersion: bigint | undefined,
   { response, verdict }: JudgedResponse
@@ -105,7 +130,7 @@ export function laggingError (): ErrorResponse {
  * Throws a 503 for an upstream request while the process has no time or bytes left for it (law 10: nothing grows
  * without bound).
  */
-export function requireCapacity ({ rejectIfOverloaded, inFlight, metrics }: ProxyContext, { id }: ReadClient): void {
+export function requireCapacity ({ rejectIfOverloaded, inFlight, metrics }: CapacityParts, { id }: ReadClient): void {
   rejectIfOverloaded?.()
   if (inFlight.admits(id)) return
   metrics.overBudget()
@@ -117,7 +142,7 @@ export function requireCapacity ({ rejectIfOverloaded, inFlight, metrics }: Prox
  * read names the served version, which its response should have reached.
  */
 async function fetchAndLearn (
-  context: ProxyContext,
+  context: FetchParts,
   pinned: PinnedRead,
   servedVersion: bigint | undefined,
   isRetry = false
@@ -170,7 +195,7 @@ interface Judgement extends JudgedResponse {
 
 /** Learns the position of a response, and judges whether another upstream may do better. */
 function learnAndJudge (
-  context: ProxyContext,
+  context: FetchParts,
   pinned: PinnedRead,
   servedVersion: bigint | undefined,
   response: UpstreamResponse
@@ -197,7 +222,7 @@ function learnAndJudge (
 }
 
 // An impossible response is not sent to the client either: 503 is better than a wrong body.
-function impossibleResponseError (context: ProxyContext, read: Read, reason: NotStoredReason): ErrorResponse {
+function impossibleResponseError (context: FetchParts, read: Read, reason: NotStoredReason): ErrorResponse {
   context.metrics.notStored(read.endpoint.name, reason)
   return unavailableError('the upstream sent a response that cannot be true')
 }
@@ -214,7 +239,7 @@ export function upstreamRequestOf (read: Read, client?: ReadClient): UpstreamReq
   return { endpoint: name, method, target: targetOf(read), headers, body: body?.sent, client, isIdempotent: true }
 }
 
-function errorResponseFor (context: ProxyContext, read: Read, error: unknown): ErrorResponse {
+function errorResponseFor (context: FetchParts, read: Read, error: unknown): ErrorResponse {
   const isUnused = error instanceof QuarantinedError || error instanceof UnprovenPositionError
   if (isUnused) context.metrics.notStored(read.endpoint.name, 'wrong_chain')
   if (error instanceof UpstreamFailure && error.reason === 'truncated') {
@@ -233,7 +258,7 @@ function wrongContentReason ({ notStored }: JudgedResponse['verdict']): NotStore
  * facts, not guesses).
  */
 export function deniesServedVersion (
-  context: ProxyContext,
+  context: Pick<PinParts, 'tracker'>,
   { requestedVersion, height }: Pick<Read, 'requestedVersion' | 'height'>,
   response: UpstreamResponse
 ): boolean {

@@ -4,12 +4,18 @@ import { atVersion, keysOf, type Read, stateFamilyOf } from '../api/read.js'
 import { type UpstreamResponse } from '../api/upstream-response.js'
 import { type Follower } from '../follow/follower.js'
 import { type CachedEntry } from './outcomes.js'
-import { pinTo, type PinnedRead } from './pinned-read.js'
-import { type ProxyContext } from './proxy-context.js'
+import { pinTo, type PinnedRead, type PinParts } from './pinned-read.js'
+import { type MemoryTier } from '../cache/memory-tier.js'
+
+/** Parts that serve latest reads at the followed head. */
+export interface FollowedParts extends Pick<PinParts, 'tracker'> {
+  readonly now: () => number
+  readonly memory: MemoryTier
+}
 
 /** Returns the followed head that serves a latest read; undefined if none is new enough. */
 export function followedHeadFor (
-  context: ProxyContext,
+  context: FollowedParts,
   follower: Follower,
   pinned: PinnedRead
 ): ResponsePosition | undefined {
@@ -28,7 +34,7 @@ export function atFollowedHead (pinned: PinnedRead, followedAt: ResponsePosition
 
 /** Looks a latest read up at the followed head (law 12: unknown means changed). */
 export function lookUpAtFollowedHead (
-  context: ProxyContext,
+  context: FollowedParts,
   follower: Follower,
   pinned: PinnedRead
 ): CachedEntry | undefined {
@@ -45,7 +51,7 @@ export function lookUpAtFollowedHead (
 
 /** Finds the entry of a state read that is known to hold at a version. */
 export function lookUpEntryAt (
-  { memory }: ProxyContext,
+  { memory }: Pick<FollowedParts, 'memory'>,
   follower: Follower,
   { endpoint }: Read,
   family: string | undefined,

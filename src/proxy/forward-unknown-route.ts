@@ -4,10 +4,21 @@ import { newAttemptBudget, type UpstreamRequest } from '../upstreams/upstream-re
 import { reportsPruned, type UpstreamResponse } from '../api/upstream-response.js'
 import { readMinVersion } from '../api/min-version.js'
 import { isSafeMethod, versionInTarget } from '../api/pass-through-target.js'
-import { isAboveServedHead, waitForVersions } from './wait-for-version.js'
-import { deniesServedVersion, isBehindVersion, isBelowMinVersion, laggingError, requireCapacity } from './fetch.js'
+import { isAboveServedHead, waitForVersions, type WaitParts } from './wait-for-version.js'
+import {
+  type CapacityParts,
+  deniesServedVersion,
+  isBehindVersion,
+  isBelowMinVersion,
+  laggingError,
+  requireCapacity
+} from './fetch.js'
 import { noUpstreamError, type ReadClient } from './pinned-read.js'
-import { type ProxyContext } from './proxy-context.js'
+import { type MemoParts } from './parsed-request.js'
+import { type PrunedParts } from './pruned-reads.js'
+
+/** Parts that forward a request on an unknown route. */
+export type ForwardParts = CapacityParts & WaitParts & Pick<MemoParts, 'lowestRequested'> & Pick<PrunedParts, 'metrics'>
 
 /** Client request on an unknown route, with the minimum version that the client requires. */
 export type ForwardedRequest = Omit<UpstreamRequest, 'endpoint' | 'isIdempotent' | 'client'> & {
@@ -19,7 +30,7 @@ export type ForwardedRequest = Omit<UpstreamRequest, 'endpoint' | 'isIdempotent'
  * to one upstream only.
  */
 export async function forwardUnknownRoute (
-  context: ProxyContext,
+  context: ForwardParts,
   { minVersion, ...upstreamRequest }: ForwardedRequest,
   client: ReadClient,
   signal: AbortSignal

@@ -1,20 +1,31 @@
 import { type Entry, makeEntry } from '../cache/entry.js'
 import { type FoundEntry, type LowerStore, type TierName } from '../cache/tier.js'
 import { coalescingKeyOf, isRenderedByRelease, type Read, stateFamilyOf } from '../api/read.js'
-import { commit } from './commit.js'
+import { commit, type CommitParts } from './commit.js'
 import { lookUpAtFollowedHead, lookUpEntryAt } from './followed-reads.js'
 import { readMicroCache } from './micro-cache.js'
-import { type CachedEntry } from './outcomes.js'
+import { type CachedEntry, type Loaded } from './outcomes.js'
 import { makeCursorAndGasHeaders } from './cursor-and-gas-headers.js'
 import { type PinnedRead } from './pinned-read.js'
-import { type ProxyContext } from './proxy-context.js'
-import { mayServePruned, prunedDistance } from './pruned-reads.js'
+import { mayServePruned, prunedDistance, type PrunedParts } from './pruned-reads.js'
+import { type Coalescer } from '../cache/coalescer.js'
+import { type UpstreamSoftwareReleases } from '../upstreams/upstream-software-releases.js'
+
+/** Parts that look a read up in every tier. */
+export type LookUpParts = CommitParts & PrunedParts & {
+  readonly releases: Pick<UpstreamSoftwareReleases, 'isRetiredRelease'>,
+  readonly historyCoalescer: Coalescer<Loaded>,
+  /** Coalesces look-ups in lower tiers. */
+  readonly lowerTierCoalescer: Coalescer<CachedEntry | undefined>,
+  /** Times at which refreshes failed, by body: a new compressed form replaces an entry, but not its body. */
+  readonly failedRefreshes: WeakMap<Buffer, number>
+}
 
 // Makes repeated failures of a refresh almost free: not every hit on a retired rendering fetches again.
 const refreshBackoffMs = 10_000
 
 /** Looks a read up in memory, with a span if its request is traced. */
-export function lookUpTraced (context: ProxyContext, pinned: PinnedRead): CachedEntry | undefined {
+export function lookUpTraced (context: LookUpParts, pinned: PinnedRead): CachedEntry | undefined {
   const span = pinned.client.span?.child('look up in memory')
   const inMemory = lookUpInMemory(context, pinned)
   span?.end({ 'varve.hit': inMemory !== undefined })
@@ -25,7 +36,7 @@ export function lookUpTraced (context: ProxyContext, pinned: PinnedRead): Cached
  * Looks a read up in memory; moving reads in the micro-cache. Request variants share a 200; a not-found quotes its
  * text, so only equal texts share it (law 1: what is keyed is what is sent).
  */
-export function lookUpInMemory (context: ProxyContext, pinned: PinnedRead): CachedEntry | undefined {
+export function lookUpInMemory (context: LookUpParts, pinned: PinnedRead): CachedEntry | undefined {
   const { memory, follower } = context
   const { read, space, keys } = pinned
   if (pinned.readClass !== 'moving') {
@@ -60,7 +71,7 @@ async function findIn (
 }
 
 /** Looks equal reads up once in the tiers below memory; joins a fetch in flight instead of looking for its result. */
-export async function lookUpBelowMemory (context: ProxyContext, pinned: PinnedRead): Promise<CachedEntry | undefined> {
+export async function lookUpBelowMemory (context: LookUpParts, pinned: PinnedRead): Promise<CachedEntry | undefined> {
   const { read, keys } = pinned
   if (context.historyCoalescer.has(coalescingKeyOf(read, keys.value))) return undefined
   const { result } = await context.lowerTierCoalescer.run(keys.text, async () => await lookUpInTiers(context, pinned))
@@ -68,7 +79,7 @@ export async function lookUpBelowMemory (context: ProxyContext, pinned: PinnedRe
 }
 
 /** Looks a read up in the tiers below memory, also while it is being fetched. */
-export async function lookUpInTiers (context: ProxyContext, pinned: PinnedRead): Promise<CachedEntry | undefined> {
+export async function lookUpInTiers (context: LookUpParts, pinned: PinnedRead): Promise<CachedEntry | undefined> {
   for (const tier of context.lowerTiers) {
     const span = pinned.client.span?.child(`look up in ${tier.name}`)
     const cached = await lookUpInTier(context, tier, pinned)
@@ -80,7 +91,7 @@ export async function lookUpInTiers (context: ProxyContext, pinned: PinnedRead):
 
 /** Looks a read up in a lower tier, and stores what it finds in memory for the rest of its lifetime. */
 async function lookUpInTier (
-  context: ProxyContext,
+  context: LookUpParts,
   tier: LowerStore,
   pinned: PinnedRead
 ): Promise<CachedEntry | undefined> {
@@ -91,7 +102,7 @@ async function lookUpInTier (
 
 /** Stores in memory what a tier or another process had, unless it was purged since or proves to be of another chain. */
 export function adopt (
-  context: ProxyContext,
+  context: LookUpParts,
   tier: TierName,
   pinned: PinnedRead,
   found: FoundEntry,
@@ -113,7 +124,7 @@ export function adopt (
 
 /** Describes how an entry may be served; undefined if it may not, because the upstreams have pruned it. */
 export function servableEntry (
-  context: ProxyContext,
+  context: LookUpParts,
   { read }: PinnedRead,
   tier: TierName,
   entry: Entry
@@ -128,7 +139,7 @@ export function servableEntry (
 }
 
 /** Returns true if no live upstream runs the release of a rendering (law 8: rendering can change, history cannot). */
-function isRetired ({ releases, failedRefreshes, now }: ProxyContext, read: Read, entry: Entry): boolean {
+function isRetired ({ releases, failedRefreshes, now }: LookUpParts, read: Read, entry: Entry): boolean {
   return isRenderedByRelease(read, entry.status) && entry.release !== undefined &&
     releases.isRetiredRelease(entry.release) &&
     now() - (failedRefreshes.get(entry.body) ?? -Infinity) >= refreshBackoffMs

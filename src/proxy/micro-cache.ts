@@ -2,9 +2,15 @@ import { type Entry, type EntryParts } from '../cache/entry.js'
 import { neverStoredReason } from '../api/store-verdict.js'
 import { type UpstreamResponse } from '../api/upstream-response.js'
 import { microCacheKeyOf, type Read } from '../api/read.js'
-import { type PinnedRead } from './pinned-read.js'
+import { type PinnedRead, type PinParts } from './pinned-read.js'
 import { type Config } from '../config/schema.js'
-import { type ProxyContext } from './proxy-context.js'
+import { type MemoryTier } from '../cache/memory-tier.js'
+
+/** Parts of the micro-cache. */
+export interface MicroCacheParts extends Pick<PinParts, 'tracker'> {
+  readonly memory: MemoryTier
+  readonly settings: Pick<Config, 'latest'>
+}
 
 /** Returns the maximum age of a micro-cached response; 0 disables the micro-cache. */
 export function microCacheMs (
@@ -18,7 +24,7 @@ export function microCacheMs (
 }
 
 /** Returns the micro-cached response, unless it is below the client's minimum version. */
-export function readMicroCache (context: ProxyContext, { read, keys }: PinnedRead): Entry | undefined {
+export function readMicroCache (context: MicroCacheParts, { read, keys }: PinnedRead): Entry | undefined {
   const entry = microCacheMs(context.settings.latest, read) === 0
     ? undefined
     : context.memory.getByKey(microCacheKeyOf(keys))
@@ -37,7 +43,7 @@ export function readMicroCache (context: ProxyContext, { read, keys }: PinnedRea
  * Its age counts from the request (law 5: a latest read is never older than its request).
  */
 export function microCachePartsOf (
-  context: ProxyContext,
+  context: MicroCacheParts,
   pinned: PinnedRead,
   response: UpstreamResponse,
   requestedAtMs: number

@@ -5,11 +5,19 @@ import { type Space } from '../chain/space.js'
 import { readAcceptEncoding } from '../api/accept-encoding.js'
 import { type Position } from '../api/position.js'
 import { isRenderedByRelease, type Read } from '../api/read.js'
-import { auditRepeatedHit } from './audit.js'
+import { auditRepeatedHit, type AuditParts } from './audit.js'
 import { followedHitName, type Hit, hitNames, type OutcomeName } from './outcomes.js'
 import { pinTo, type PinnedRead } from './pinned-read.js'
-import { type ProxyContext } from './proxy-context.js'
 import { type ClientResponse, type ResponsePreferences } from './response-builder.js'
+import { type Compressor } from '../cache/compressor.js'
+import { type LowestRecentRequest } from './history-forecast.js'
+
+/** Parts that a memoised response depends on. */
+export type MemoParts = AuditParts & {
+  readonly compressor: Compressor,
+  /** Records the versions that clients request. */
+  readonly lowestRequested: LowestRecentRequest
+}
 
 // Limits memoised responses to a few megabytes, whatever clients send (law 10: nothing grows without bound).
 const maxMemos = 10_000
@@ -46,7 +54,7 @@ export class ParsedRequest implements MemoHolder {
   // Memoised response and the state that it depends on. Fields of this object, because a nested object costs every hit
   // another CPU cache miss (bench/NOTES.md).
   #memo: ClientResponse | undefined
-  #servedPosition: ProxyContext['tracker']['stamped']
+  #servedPosition: MemoParts['tracker']['stamped']
   #acceptEncoding: string | undefined
   #release: string | undefined
   #expiresAtMs = Infinity
@@ -69,7 +77,7 @@ export class ParsedRequest implements MemoHolder {
   }
 
   /** Records the requested version once per half period, because a comparison on every hit costs a CPU cache miss. */
-  recordRequestedVersion ({ lowestRequested, tracker }: ProxyContext): void {
+  recordRequestedVersion ({ lowestRequested, tracker }: MemoParts): void {
     if (this.#recordedInHalf === lowestRequested.half) return
     this.#recordedInHalf = lowestRequested.half
     if (this.read.requestedVersion !== undefined) lowestRequested.record(this.read.requestedVersion, tracker.position)
@@ -79,7 +87,7 @@ export class ParsedRequest implements MemoHolder {
    * Returns the memoised response; undefined if it has expired, or if position, chain, release or request headers
    * differ.
    */
-  getMemo (context: ProxyContext, { ifNoneMatch, acceptEncoding }: ResponsePreferences): ClientResponse | undefined {
+  getMemo (context: MemoParts, { ifNoneMatch, acceptEncoding }: ResponsePreferences): ClientResponse | undefined {
     const { tracker, releases, now } = context
     if (
       this.#servedPosition !== tracker.stamped || this.#space !== tracker.space || ifNoneMatch !== undefined ||
@@ -105,7 +113,7 @@ export class ParsedRequest implements MemoHolder {
 
   /** Memoises a response that depends only on the state that `getMemo` compares. */
   memoise (
-    context: ProxyContext,
+    context: MemoParts,
     { kind, entry, followedAt }: Hit,
     { ifNoneMatch, acceptEncoding }: ResponsePreferences,
     response: ClientResponse

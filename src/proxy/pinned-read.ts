@@ -4,7 +4,16 @@ import { classOf, keysOf, type Read, type ReadClass, type ReadKeys } from '../ap
 import { type ResponsePosition } from '../api/position.js'
 import { type RequestingClient } from '../upstreams/upstream-request.js'
 import { type ErrorResponse, unavailableError } from '../api/error-response.js'
-import { type ProxyContext } from './proxy-context.js'
+import { type Tracker } from '../chain/tracker.js'
+import { type UpstreamPool } from '../upstreams/upstream-pool.js'
+
+/** Parts that know the chain of a read. */
+export interface PinParts {
+  readonly tracker: Tracker
+  readonly upstreamPool: UpstreamPool
+  /** Resolves the chain and position from an upstream, or from Redis if no upstream responds in time. */
+  readonly resolveChain: () => Promise<void>
+}
 
 /** Client that sent a read. */
 export interface ReadClient extends RequestingClient {
@@ -37,7 +46,7 @@ export interface PinnedRead {
 
 /** Pins a read to the present chain, once that is known; rejects with 503 while no upstream has reported a chain. */
 export async function pinToCurrentChain (
-  context: ProxyContext,
+  context: PinParts,
   read: Read,
   client: ReadClient,
   arrivedAtMs?: number
@@ -64,6 +73,9 @@ export function pinTo (space: Space, read: Read, client = noClient, arrivedAtMs?
 }
 
 /** Builds the 503 of a request that needs an upstream: what is wrong with the chain of all of them, else the reason. */
-export function noUpstreamError ({ upstreamPool, tracker }: ProxyContext, reason: string): ErrorResponse {
+export function noUpstreamError (
+  { upstreamPool, tracker }: Pick<PinParts, 'upstreamPool' | 'tracker'>,
+  reason: string
+): ErrorResponse {
   return unavailableError(describeUnusableChains(upstreamPool.upstreams, tracker) ?? reason)
 }

@@ -3,7 +3,23 @@ import { type Position } from '../api/position.js'
 import { type Read } from '../api/read.js'
 import { reportsPruned } from '../api/upstream-response.js'
 import { type FetchResult } from './outcomes.js'
-import { type ProxyContext } from './proxy-context.js'
+import { type EndpointName } from '../api/endpoints.js'
+import { type PrunedErrorBuilder } from '../api/pruned-error-builder.js'
+import { type Config } from '../config/schema.js'
+import { type PinParts } from './pinned-read.js'
+
+/** Parts that know which history upstreams have pruned. */
+export interface PrunedParts extends Pick<PinParts, 'tracker' | 'upstreamPool'> {
+  readonly settings: Pick<Config, 'pages' | 'pruned'>
+  readonly prunedErrorBuilder: PrunedErrorBuilder
+  readonly metrics: {
+    pruned(
+      endpoint: EndpointName | 'other',
+      by: 'cache' | 'local' | 'upstream',
+      distanceVersions: bigint | undefined
+    ): void
+  }
+}
 
 /** Versions that an entry describes, for reads that name none. */
 type VersionBounds = Pick<Entry, 'lowestVersion' | 'validity'>
@@ -21,7 +37,7 @@ export function highestVersionOf ({ requestedVersion, endpoint }: Read, cached?:
 }
 
 /** Returns true if a pruned entry may be served; one that every upstream has pruned needs `pruned.serveCached`. */
-export function mayServePruned (context: ProxyContext, read: Read, cached: VersionBounds): boolean {
+export function mayServePruned (context: PrunedParts, read: Read, cached: VersionBounds): boolean {
   const version = lowestVersionOf(read, cached)
   return context.settings.pruned.serveCached ||
     (version !== undefined && !context.upstreamPool.isPrunedEverywhere(version))
@@ -40,7 +56,7 @@ export function prunedDistance (
 }
 
 /** Throws and counts the 410 for a version that every upstream has pruned (law 11: "gone" is a fact, not a guess). */
-export function rejectPruned (context: ProxyContext, read: Read): void {
+export function rejectPruned (context: PrunedParts, read: Read): void {
   const { requestedVersion } = read
   const distance = prunedDistance(context.tracker.position, read)
   // Requires both: the served position, which is of our chain, and the last known window of every upstream.
@@ -53,7 +69,7 @@ export function rejectPruned (context: ProxyContext, read: Read): void {
 }
 
 /** Counts a response of an upstream that lacks pruned history. */
-export function countPrunedResponse (context: ProxyContext, read: Read, { response, notStored }: FetchResult): void {
+export function countPrunedResponse (context: PrunedParts, read: Read, { response, notStored }: FetchResult): void {
   if (notStored !== 'pruned_page' && !reportsPruned(response)) return
   context.metrics.pruned(read.endpoint.name, 'upstream', prunedDistance(context.tracker.position, read))
 }
@@ -62,7 +78,7 @@ export function countPrunedResponse (context: ProxyContext, read: Read, { respon
  * Throws the 410 for a page whose beginning was pruned, where an operator wants that. Such a page comes only after
  * every upstream with a longer history has responded (law 11: "gone" is a fact, not a guess).
  */
-export function rejectPrunedPage (context: ProxyContext, { response, notStored }: FetchResult): void {
+export function rejectPrunedPage (context: PrunedParts, { response, notStored }: FetchResult): void {
   const oldest = response.stamped?.position.oldest.version
   // Nothing was pruned of a whole history: such a page begins where its stream does.
   if (!context.settings.pages.strict || notStored !== 'pruned_page' || oldest === undefined || oldest === 0n) {

@@ -18,7 +18,6 @@ import {
   cursorVersionOf
 } from './cursor-and-gas-headers.js'
 import { type Config } from '../config/schema.js'
-import { type ProxyContext } from './proxy-context.js'
 import { archivalEndpointHeaders } from '../api/pruned-error-builder.js'
 
 /** Response ready to be written; its headers are a flat list, which Node.js writes fastest. */
@@ -72,18 +71,25 @@ const listHeaders = new Set([
 /** Vary of every known read: an endpoint has two media types and several codings. */
 const varyOfReads = 'Accept, Accept-Encoding'
 
+/** Parts that build responses. */
+export interface BuilderParts {
+  readonly tracker: Tracker
+  readonly compressor: Compressor
+  readonly settings: Pick<Config, 'headers' | 'latest' | 'pages'>
+}
+
 /** Stamps outcomes with a position (law 4: headers are the present, bodies are the past). */
 export class ResponseBuilder {
-  readonly #tracker: ProxyContext['tracker']
+  readonly #tracker: Tracker
   readonly #compressor: Compressor
-  readonly #settings: ProxyContext['settings']
+  readonly #settings: BuilderParts['settings']
   readonly #cacheControl: DownstreamCacheControl
   readonly #isPrivate: boolean
   readonly #variesByOrigin: boolean
   readonly #commonHeaders: CommonHeaderCache
 
   constructor (
-    context: Pick<ProxyContext, 'tracker' | 'compressor' | 'settings'>,
+    context: BuilderParts,
     cacheControl: DownstreamCacheControl,
     isPrivate = false,
     variesByOrigin = false

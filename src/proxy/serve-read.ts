@@ -1,14 +1,14 @@
 import { type ResponsePosition } from '../api/position.js'
 import { reportsUpstreamFault } from '../api/upstream-response.js'
 import { coalescingKeyOf, type Read } from '../api/read.js'
-import { type Coalesced, type FetchLease } from '../cache/coalescer.js'
+import { type Coalesced, Coalescer, type FetchLease, FreshCoalescer } from '../cache/coalescer.js'
 import { type MissCause } from '../cache/removals.js'
 import { type Follower } from '../follow/follower.js'
 import { withTimeout } from '../with-timeout.js'
 import { auditHit, observeLatest } from './audit.js'
 import { commitFetched } from './commit.js'
 import { learnLastEvent } from './event-history.js'
-import { discardBody, fetchJudged, isLaggingError } from './fetch.js'
+import { discardBody, fetchJudged, type FetchParts, isLaggingError } from './fetch.js'
 import { atFollowedHead, followedHeadFor } from './followed-reads.js'
 import { adopt, servableEntry, lookUpTraced, lookUpBelowMemory, lookUpInMemory, lookUpInTiers } from './look-up.js'
 import {
@@ -16,20 +16,46 @@ import {
   type FetchOutcome,
   type FetchResult,
   type Hit,
+  isShareable,
   type Loaded,
   type Outcome
 } from './outcomes.js'
 import { noClient, pinToCurrentChain, type PinnedRead, type ReadClient } from './pinned-read.js'
-import { type ProxyContext } from './proxy-context.js'
 import { countPrunedResponse, highestVersionOf, rejectPruned, rejectPrunedPage } from './pruned-reads.js'
-import { type ParsedRequest } from './parsed-request.js'
-import { isAboveServedHead, waitForVersions } from './wait-for-version.js'
+import { type MemoParts, type ParsedRequest } from './parsed-request.js'
+import { isAboveServedHead, waitForVersions, type WaitParts } from './wait-for-version.js'
+import { type EndpointName } from '../api/endpoints.js'
+import { PrunedErrorBuilder } from '../api/pruned-error-builder.js'
+import { Compressor } from '../cache/compressor.js'
+import { type MemoryTier } from '../cache/memory-tier.js'
+import { LastKnownEvents } from './last-known-events.js'
+
+/** Parts of every step of a read. */
+export type ReadParts = FetchParts & MemoParts & WaitParts & {
+  readonly latestCoalescer: FreshCoalescer<Loaded>,
+  /** Coalesces fetches of all hosts; undefined without a tier that they share. */
+  readonly fetchLeases: { take(key: string): Promise<FetchLease | undefined> } | undefined,
+  readonly metrics: { missed(endpoint: EndpointName, cause: MissCause): void }
+}
+
+/** Makes what the steps of a read remember between reads. */
+export function readState (memory: MemoryTier) {
+  return {
+    compressor: new Compressor(memory),
+    lastKnownEvents: new LastKnownEvents(),
+    historyCoalescer: new Coalescer<Loaded>(isShareable),
+    lowerTierCoalescer: new Coalescer<CachedEntry | undefined>(() => true),
+    latestCoalescer: new FreshCoalescer<Loaded>(isShareable),
+    prunedErrorBuilder: new PrunedErrorBuilder(),
+    failedRefreshes: new WeakMap<Buffer, number>()
+  }
+}
 
 // Limits the wait for a refreshed rendering (law 8: rendering can change, history cannot).
 const refreshTimeoutMs = 500
 
 /** Serves a parsed request from memory without awaiting; undefined if the read needs `serveRead`. */
-export function serveFromMemory (context: ProxyContext, parsed: ParsedRequest): Hit | undefined {
+export function serveFromMemory (context: ReadParts, parsed: ParsedRequest): Hit | undefined {
   const { space } = context.tracker
   if (space === undefined) return undefined
   const pinned = parsed.pinnedTo(space)
@@ -49,7 +75,7 @@ export function serveFromMemory (context: ProxyContext, parsed: ParsedRequest): 
  * 6. Coalesce equal reads into one fetch, judge its response, and store it (law 3: only proven history is stored).
  * 7. Return the outcome with the position to stamp on it (law 4: headers are the present, bodies are the past).
  */
-export async function serveRead (context: ProxyContext, read: Read, client: ReadClient = noClient): Promise<Outcome> {
+export async function serveRead (context: ReadParts, read: Read, client: ReadClient = noClient): Promise<Outcome> {
   if (read.requestedVersion !== undefined) {
     context.lowestRequested.record(read.requestedVersion, context.tracker.position)
   }
@@ -75,7 +101,7 @@ export async function serveRead (context: ProxyContext, read: Read, client: Read
 
 /** Returns why a read was no hit; an unfinished page or transaction is as moving as a latest read. */
 function missCauseOf (
-  { memory: { removals } }: ProxyContext,
+  { memory: { removals } }: ReadParts,
   { read, keys }: PinnedRead,
   { name, followedAt, fetched: { entry } }: FetchOutcome
 ): MissCause {
@@ -85,7 +111,7 @@ function missCauseOf (
 }
 
 /** Serves a read on one chain; undefined if the chain was reset meanwhile, and nothing fetched can be served. */
-async function serve (context: ProxyContext, pinned: PinnedRead): Promise<Outcome | undefined> {
+async function serve (context: ReadParts, pinned: PinnedRead): Promise<Outcome | undefined> {
   const { read, readClass, client, acceptsFollowedHead } = pinned
   const { follower } = context
   const cached = lookUpTraced(context, pinned) ??
@@ -102,7 +128,7 @@ async function serve (context: ProxyContext, pinned: PinnedRead): Promise<Outcom
 
 /** Reads at the followed head, so that the response is stored there; without one, at whatever head an upstream has. */
 async function serveLatest (
-  context: ProxyContext,
+  context: ReadParts,
   follower: Follower,
   pinned: PinnedRead
 ): Promise<Outcome | undefined> {
@@ -124,7 +150,7 @@ async function serveLatest (
 
 /** Serves a cached entry, or its refreshed rendering if that arrives in time. */
 async function serveCached (
-  context: ProxyContext,
+  context: ReadParts,
   pinned: PinnedRead,
   cached: CachedEntry
 ): Promise<Outcome | undefined> {
@@ -140,7 +166,7 @@ async function serveCached (
   return present === undefined ? await serve(context, pinned) : serveHit(context, pinned, present)
 }
 
-function serveHit (context: ProxyContext, pinned: PinnedRead, cached: CachedEntry): Hit {
+function serveHit (context: ReadParts, pinned: PinnedRead, cached: CachedEntry): Hit {
   const { read } = pinned
   const { tier, entry, kind, prunedVersions, hasWaited } = cached
   const followedAt = cached.followedAt ?? pinned.followedAt?.position
@@ -157,7 +183,7 @@ function serveHit (context: ProxyContext, pinned: PinnedRead, cached: CachedEntr
 }
 
 /** Loads history once for all equal reads, on other hosts too. */
-async function serveHistory (context: ProxyContext, pinned: PinnedRead): Promise<Outcome> {
+async function serveHistory (context: ReadParts, pinned: PinnedRead): Promise<Outcome> {
   const { read, keys } = pinned
   const key = coalescingKeyOf(read, keys.value)
   let coalesced = await traceWait(
@@ -174,7 +200,7 @@ async function serveHistory (context: ProxyContext, pinned: PinnedRead): Promise
 }
 
 /** Loads once for all equal reads that came before it began (law 5: a latest read is never older than its request). */
-async function serveMoving (context: ProxyContext, pinned: PinnedRead): Promise<Outcome> {
+async function serveMoving (context: ReadParts, pinned: PinnedRead): Promise<Outcome> {
   const key = coalescingKeyOf(pinned.read, pinned.keys.text)
   const loadOnce = (): Promise<Coalesced<Loaded>> => context.latestCoalescer.run(key, () => load(context, pinned))
   let { result, isCollapsed } = await traceWait(pinned, loadOnce)
@@ -202,7 +228,7 @@ function traceWait<T> ({ client: { span } }: PinnedRead, run: () => Promise<Coal
 }
 
 /** Takes what another request has stored meanwhile, else fetches. */
-async function load (context: ProxyContext, pinned: PinnedRead): Promise<Loaded> {
+async function load (context: ReadParts, pinned: PinnedRead): Promise<Loaded> {
   const cached = lookUpInMemory(context, pinned)
   return cached?.isRetired === false
     ? { ...cached, textKey: pinned.keys.text }
@@ -210,7 +236,7 @@ async function load (context: ProxyContext, pinned: PinnedRead): Promise<Loaded>
 }
 
 /** Loads history, once for all hosts where that may help. */
-function loadHistory (context: ProxyContext, pinned: PinnedRead, key: string): Promise<Loaded> {
+function loadHistory (context: ReadParts, pinned: PinnedRead, key: string): Promise<Loaded> {
   const { fetchLeases, upstreamPool } = context
   // A latest read may be newer than the fetch of another host (law 5: a latest read is never older than its request).
   const isForAll = !pinned.read.mayBeMoving && pinned.followedAt === undefined
@@ -221,9 +247,9 @@ function loadHistory (context: ProxyContext, pinned: PinnedRead, key: string): P
 
 /** Of the hosts that load a read at the same time one fetches it, and the others take what that has stored. */
 async function loadForAll (
-  context: ProxyContext,
+  context: ReadParts,
   pinned: PinnedRead,
-  leases: NonNullable<ProxyContext['fetchLeases']>,
+  leases: NonNullable<ReadParts['fetchLeases']>,
   key: string
 ): Promise<Loaded> {
   const span = pinned.client.span?.child('wait for a lease')
@@ -246,7 +272,7 @@ async function loadForAll (
 
 /** Fetches from an upstream, judges the response, learns from it, and stores what may be stored. */
 async function fetchAndCommit (
-  context: ProxyContext,
+  context: ReadParts,
   pinned: PinnedRead,
   lease?: FetchLease
 ): Promise<FetchResult & Loaded> {
@@ -269,7 +295,7 @@ function canShare ({ read, keys }: PinnedRead, loaded: Loaded): boolean {
 }
 
 function outcomeOf (
-  context: ProxyContext,
+  context: ReadParts,
   pinned: PinnedRead,
   { result, isCollapsed }: Coalesced<Loaded>
 ): Hit | FetchOutcome {
@@ -295,7 +321,7 @@ function stampOfLatest ({ mayBeMoving }: Read, { entry, response }: FetchResult)
 }
 
 /** Raises the served head to the position of a response about a version above it. */
-function showIfAboveHead (context: ProxyContext, read: Read, { entry, response }: FetchResult): void {
+function showIfAboveHead (context: ReadParts, read: Read, { entry, response }: FetchResult): void {
   const version = highestVersionOf(read, entry)
   const served = context.tracker.position?.head.version
   const isAbove = version === undefined || served === undefined || version > served
@@ -304,7 +330,7 @@ function showIfAboveHead (context: ProxyContext, read: Read, { entry, response }
 
 /** Loads the rendering of a live release; undefined if none arrives in time. A late one is stored for later reads. */
 async function refreshRendering (
-  context: ProxyContext,
+  context: ReadParts,
   pinned: PinnedRead,
   cached: CachedEntry
 ): Promise<Hit | FetchOutcome | undefined> {
@@ -324,7 +350,7 @@ async function refreshRendering (
 
 /** Loads a refreshed rendering: another replica may have stored it, unless a lower tier has the retired one. */
 async function loadRefreshed (
-  context: ProxyContext,
+  context: ReadParts,
   pinned: PinnedRead,
   cached: CachedEntry
 ): Promise<Hit | FetchOutcome> {

@@ -1,13 +1,15 @@
 import { digestOfHash } from '../api/state-key.js'
 import { type Read } from '../api/read.js'
 import { reportsUpstreamFault } from '../api/upstream-response.js'
-import { type Follower } from '../follow/follower.js'
+import { type Follower, type TransactionWaitResult } from '../follow/follower.js'
 import { withTimeout } from '../with-timeout.js'
 import { discardBody } from './fetch.js'
 import { type FetchOutcome, type Outcome } from './outcomes.js'
 import { type ReadClient } from './pinned-read.js'
-import { type ProxyContext } from './proxy-context.js'
-import { serveRead } from './serve-read.js'
+import { type ReadParts, serveRead } from './serve-read.js'
+
+/** Parts that serve a read of a transaction that is awaited. */
+export type AwaitParts = ReadParts & { readonly metrics: { awaitedTransaction(result: TransactionWaitResult): void } }
 
 // As long as a node holds such a read.
 const holdMs = 1000
@@ -19,7 +21,7 @@ const fetchMs = 500
  * because the transaction may be older than what the tail knows; that answer stays good if nothing better comes.
  */
 export async function serveAwaited (
-  context: ProxyContext,
+  context: AwaitParts,
   follower: Follower,
   read: Read,
   client: ReadClient

@@ -1,10 +1,18 @@
-import { type VersionWaitResult } from '../chain/version-waits.js'
+import { type VersionWaitResult, type VersionWaits } from '../chain/version-waits.js'
 import { type Position } from '../api/position.js'
 import { versionNotFoundError } from '../api/min-version.js'
 import { type Read } from '../api/read.js'
 import { unavailableError } from '../api/error-response.js'
-import { noUpstreamError, type ReadClient } from './pinned-read.js'
-import { type ProxyContext } from './proxy-context.js'
+import { noUpstreamError, type PinParts, type ReadClient } from './pinned-read.js'
+import { type Config } from '../config/schema.js'
+
+/** Parts that wait for versions. */
+export interface WaitParts extends PinParts {
+  readonly now: () => number
+  readonly versionWaits: Pick<VersionWaits, 'waitFor' | 'close'>
+  readonly settings: Pick<Config, 'waitForVersion'>
+  readonly metrics: { waited(result: VersionWaitResult): void }
+}
 
 /** Versions that upstreams must have reached: the version that a read names, and its minimum version. */
 export type VersionRequirements = Pick<Read, 'requestedVersion' | 'minVersion'>
@@ -16,7 +24,7 @@ const nearBlocks = 2n
 
 /** Reports a read that needs a version above the served head. */
 export function isAboveServedHead (
-  { tracker }: ProxyContext,
+  { tracker }: Pick<PinParts, 'tracker'>,
   { requestedVersion, minVersion }: VersionRequirements
 ): boolean {
   if (requestedVersion === undefined && minVersion === undefined) return false
@@ -30,7 +38,7 @@ export function isAboveServedHead (
  * On timeout, a missing minimum version is not found; every other read continues to the upstreams.
  */
 export async function waitForVersions (
-  context: ProxyContext,
+  context: WaitParts,
   { requestedVersion, minVersion }: VersionRequirements,
   client: ReadClient
 ): Promise<void> {

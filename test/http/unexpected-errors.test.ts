@@ -3,11 +3,10 @@ import { fastify } from 'fastify'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
 import { Metrics } from '../../src/metrics/metrics.js'
-import { type ProxyContext } from '../../src/proxy/proxy-context.js'
 import { adminApp } from '../../src/http/admin-app.js'
 import { headerTimeouts, serverTimeouts } from '../../src/http/listener.js'
 import { publicApp } from '../../src/http/public-app.js'
-import { type ListenerContext, reportUnexpectedError } from '../../src/http/send-response.js'
+import { type ListenerContext, type ProxyParts, reportUnexpectedError } from '../../src/http/send-response.js'
 import { certificate, certificateKey } from '../support/certificate.js'
 import { type TestRequest, sendRequest } from '../support/client.js'
 import { contextAt, listenerContextOf } from '../support/proxy-context.js'
@@ -50,7 +49,7 @@ const boom = (): never => {
   throw new TypeError('unforeseen failure')
 }
 
-type Change = (whole: ListenerContext, parts: ProxyContext) => ListenerContext
+type Change = (whole: ListenerContext, parts: ProxyParts) => ListenerContext
 
 /** Starts a public listener with one broken part; counts what it logs and reports. */
 async function broken (t: Test, change: Change) {
@@ -87,7 +86,7 @@ function throwing<T extends object> (whole: T, method: keyof T, isBroken = (): b
 }
 
 t.test('an error in any stage is a 500, a log line and a count, and the connection goes on', async t => {
-  const inProxy = (change: (parts: ProxyContext) => Partial<ProxyContext>): Change => (whole, parts) => ({
+  const inProxy = (change: (parts: ProxyParts) => Partial<ProxyParts>): Change => (whole, parts) => ({
     ...whole,
     proxy: { ...parts, ...change(parts) }
   })

@@ -7,7 +7,7 @@ import { auditRepeatedHit, auditHit } from '../../src/proxy/audit.js'
 import { AuditSampler, type AuditResult, type AuditDifference } from '../../src/proxy/audit-sampler.js'
 import { invalidationOfRead } from '../../src/proxy/local-invalidator.js'
 import { ParsedRequest } from '../../src/proxy/parsed-request.js'
-import { type ProxyContext } from '../../src/proxy/proxy-context.js'
+import { type ProxyParts } from '../../src/http/send-response.js'
 import { pinTo } from '../../src/proxy/pinned-read.js'
 import { type Read } from '../../src/api/read.js'
 import { matchEndpoint, readRequest } from '../../src/api/read-request.js'
@@ -23,7 +23,7 @@ const ok = (body: string, headers?: Record<string, string>): Script => response 
 }
 
 interface Audited {
-  readonly parts: ProxyContext
+  readonly parts: ProxyParts
   readonly results: AuditResult[]
   readonly differences: AuditDifference[]
   readonly requests: string[]
@@ -49,7 +49,7 @@ async function audited (
   const results: AuditResult[] = []
   const differences: AuditDifference[] = []
   const made = contextAt(t, stub.url).context
-  const parts: ProxyContext = {
+  const parts: ProxyParts = {
     ...made,
     auditSampler: new AuditSampler(difference => {
       differences.push(difference)
@@ -97,7 +97,7 @@ const error = (code: string): string => JSON.stringify({ message: 'no', error_co
 
 t.test('an entry that changes during its audit is not invalidated again', async t => {
   const read = readOfTarget(modules)
-  type Row = readonly [what: string, change: (parts: ProxyContext) => void, body: string, AuditResult, entries: number]
+  type Row = readonly [what: string, change: (parts: ProxyParts) => void, body: string, AuditResult, entries: number]
   const rows: readonly Row[] = [
     [
       'evicted',

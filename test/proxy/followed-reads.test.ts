@@ -6,7 +6,7 @@ import { auditRepeatedHit } from '../../src/proxy/audit.js'
 import { cacheStatusOf, type Hit, outcomeNameOf } from '../../src/proxy/outcomes.js'
 import { ParsedRequest } from '../../src/proxy/parsed-request.js'
 import { type ReadClient } from '../../src/proxy/pinned-read.js'
-import { type ProxyContext } from '../../src/proxy/proxy-context.js'
+import { type ProxyParts } from '../../src/http/send-response.js'
 import { serveFromMemory, serveRead } from '../../src/proxy/serve-read.js'
 import { ResponseBuilder } from '../../src/proxy/response-builder.js'
 import { contextAt, readOfTarget, settingsOf } from '../support/proxy-context.js'
@@ -19,7 +19,7 @@ const key = (latest.endpoint.dependsOn?.(latest) ?? [])[0]?.digest ?? 0n
 const plain = { ifNoneMatch: undefined, acceptEncoding: undefined }
 
 interface Followed {
-  readonly context: ProxyContext
+  readonly context: ProxyParts
   readonly follower: Follower
   readonly clock: { ms: number }
   readonly requests: string[]
@@ -73,7 +73,7 @@ async function followed (t: Test, { isServing = true, auditShare = 0 } = {}): Pr
     },
     onState: () => {}
   }, new LedgerKnowledge(1024))
-  const context: ProxyContext = {
+  const context: ProxyParts = {
     ...made,
     follower,
     metrics: {

@@ -4,7 +4,7 @@ import { type Entry } from '../../src/cache/entry.js'
 import { serveFromMemory, serveRead } from '../../src/proxy/serve-read.js'
 import { ParsedRequest } from '../../src/proxy/parsed-request.js'
 import { type Hit } from '../../src/proxy/outcomes.js'
-import { type ProxyContext } from '../../src/proxy/proxy-context.js'
+import { type ProxyParts } from '../../src/http/send-response.js'
 import { type ClientResponse, ResponseBuilder, type ResponsePreferences } from '../../src/proxy/response-builder.js'
 import { contextAt, readOfTarget } from '../support/proxy-context.js'
 import { space } from '../support/redis-tier.js'
@@ -14,7 +14,7 @@ const modules = '/v1/accounts/0x1/modules?ledger_version=500'
 const plain: ResponsePreferences = { ifNoneMatch: undefined, acceptEncoding: undefined }
 
 interface Memoised {
-  readonly parts: ProxyContext
+  readonly parts: ProxyParts
   readonly variantEntry: ParsedRequest
   readonly clientResponse: ClientResponse
   readonly clock: { ms: number }
@@ -139,7 +139,7 @@ t.test('at most ten thousand memos exist, and none outlives its entry', async t 
   t.equal(parts.memory.memoHolders.size, 0)
 })
 
-function headTo ({ tracker }: ProxyContext, version: bigint): void {
+function headTo ({ tracker }: ProxyParts, version: bigint): void {
   const { stamped } = tracker
   if (stamped !== undefined) {
     tracker.learnProven({
@@ -152,7 +152,7 @@ function headTo ({ tracker }: ProxyContext, version: bigint): void {
   }
 }
 
-function entryOf (parts: ProxyContext): Entry {
+function entryOf (parts: ProxyParts): Entry {
   const entry = parts.memory.getByKey(
     `${parts.tracker.space?.name} json ` +
       '/v1/accounts/0x0000000000000000000000000000000000000000000000000000000000000001/modules?ledger_version=500'

@@ -2,7 +2,7 @@ import { syncBuiltinESMExports } from 'node:module'
 import zlib, { brotliDecompressSync, gunzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
 import { configSchema } from '../../src/config/schema.js'
-import { type ProxyContext } from '../../src/proxy/proxy-context.js'
+import { type ProxyParts } from '../../src/http/send-response.js'
 import { type DownstreamCacheControl, ResponseBuilder } from '../../src/proxy/response-builder.js'
 import { type Sandbox, startSandbox } from '#sandbox'
 import { publicApp } from '../../src/http/public-app.js'
@@ -49,7 +49,7 @@ function add (options: TestRequest, headers: Record<string, string | string[]>):
 }
 
 interface Proxy {
-  readonly parts: ProxyContext
+  readonly parts: ProxyParts
   get(target: string, options?: TestRequest): Promise<TestResponse>
 }
 

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { type Outcome, outcomeNameOf } from '../../src/proxy/outcomes.js'
-import { type ProxyContext } from '../../src/proxy/proxy-context.js'
+import { type ProxyParts } from '../../src/http/send-response.js'
 import { ErrorResponse } from '../../src/api/error-response.js'
 import { type EndpointName, type Fault, type Sandbox } from '#sandbox'
 import { sendRequest, tableItemLookup } from '../support/client.js'
@@ -26,7 +26,7 @@ interface Served {
 
 interface Proxy {
   readonly sandbox: Sandbox
-  readonly parts: ProxyContext
+  readonly parts: ProxyParts
   readonly clock: { ms: number }
   get(target: string): Promise<Served>
 }

@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { type ProxyContext } from '../../src/proxy/proxy-context.js'
+import { type ProxyParts } from '../../src/http/send-response.js'
 import { serveRead } from '../../src/proxy/serve-read.js'
 import { readOfTarget, resolvedContextAt as proxyAt, settingsOf } from '../support/proxy-context.js'
 import { type UpstreamState, headAt, stamps, startChangingUpstream } from '../support/stub-upstream.js'
@@ -47,7 +47,7 @@ t.test('a new rendering replaces the old one for all concurrent reads', async t 
 async function startRefresh (
   t: Test,
   pruned: object = {}
-): Promise<{ state: UpstreamState, context: ProxyContext, reading: ReturnType<typeof serveRead> }> {
+): Promise<{ state: UpstreamState, context: ProxyParts, reading: ReturnType<typeof serveRead> }> {
   const { state, url } = await startChangingUpstream(t)
   const { context: parts, serve } = await proxyAt(t, url)
   const context = { ...parts, settings: settingsOf({ pruned }) }

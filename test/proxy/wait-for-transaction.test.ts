@@ -2,7 +2,7 @@ import t, { type Test } from 'tap'
 import { type Follower } from '../../src/follow/follower.js'
 import { type Outcome } from '../../src/proxy/outcomes.js'
 import { noClient } from '../../src/proxy/pinned-read.js'
-import { type ProxyContext } from '../../src/proxy/proxy-context.js'
+import { type ProxyParts } from '../../src/http/send-response.js'
 import { serveRead } from '../../src/proxy/serve-read.js'
 import { serveAwaited } from '../../src/proxy/wait-for-transaction.js'
 import { pendingTransactions } from '../../sandbox/transactions.js'
@@ -14,8 +14,8 @@ import { until } from '../support/until.js'
 /** Waits for the sandbox's pending transaction; `commit` runs once a node has answered, and returns its version. */
 async function waitFor (
   t: Test,
-  commit: (sandbox: Sandbox, context: ProxyContext) => Promise<bigint | undefined>
-): Promise<{ sandbox: Sandbox, context: ProxyContext, outcome: Outcome }> {
+  commit: (sandbox: Sandbox, context: ProxyParts) => Promise<bigint | undefined>
+): Promise<{ sandbox: Sandbox, context: ProxyParts, outcome: Outcome }> {
   const sandbox = await startSandboxNode(t, { blocks: 50, prunedBlocks: 0 })
   const { ledger } = sandbox
   while (pendingTransactions(ledger, ledger.height).length === 0) ledger.grow()

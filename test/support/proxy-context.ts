@@ -12,8 +12,7 @@ import { InFlightBytes } from '../../src/upstreams/in-flight-bytes.js'
 import { AuditSampler } from '../../src/proxy/audit-sampler.js'
 import { LocalInvalidator } from '../../src/proxy/local-invalidator.js'
 import { type Outcome, outcomeNameOf } from '../../src/proxy/outcomes.js'
-import { serveRead } from '../../src/proxy/serve-read.js'
-import { type ProxyContext, readState } from '../../src/proxy/proxy-context.js'
+import { readState, serveRead } from '../../src/proxy/serve-read.js'
 import { type Read } from '../../src/api/read.js'
 import { matchEndpoint, readRequest } from '../../src/api/read-request.js'
 import { LocalBuckets } from '../../src/clients/token-buckets.js'
@@ -21,7 +20,7 @@ import { type Config, configSchema } from '../../src/config/schema.js'
 import { Metrics } from '../../src/metrics/metrics.js'
 import { ConnectionLimiter } from '../../src/http/connection-limiter.js'
 import { RequestIds } from '../../src/http/http-exchange.js'
-import { type ListenerContext, listenerContextOf as contextOf } from '../../src/http/send-response.js'
+import { type ListenerContext, listenerContextOf as contextOf, type ProxyParts } from '../../src/http/send-response.js'
 import { type Sandbox, type SandboxOptions, startSandbox } from '#sandbox'
 import { upstreamAt } from './upstream.js'
 
@@ -29,7 +28,7 @@ import { upstreamAt } from './upstream.js'
 type ConfigInput = Parameters<typeof configSchema.parse>[0] & object
 
 /** Creates the parts of a proxy in front of an upstream, without listeners, for tests of the order of steps. */
-export function contextAt (t: Test, url: string, clock = { ms: 0 }): { context: ProxyContext } {
+export function contextAt (t: Test, url: string, clock = { ms: 0 }): { context: ProxyParts } {
   const nothing = (): void => {}
   const events = new ChainEvents()
   const tracker = new Tracker(undefined, () => 0, events)
@@ -111,7 +110,7 @@ export async function resolvedContextAt (
   t: Test,
   url: string,
   clock?: { ms: number }
-): Promise<{ context: ProxyContext, serve: (target?: string) => Promise<[string, string]> }> {
+): Promise<{ context: ProxyParts, serve: (target?: string) => Promise<[string, string]> }> {
   const { context } = contextAt(t, url, clock)
   await context.resolveChain()
   return {
@@ -126,7 +125,7 @@ export async function resolvedContextAt (
 /** Parts of a proxy in front of an embedded node; the test controls growth and clock. */
 export interface ContextAtSandbox {
   readonly sandbox: Sandbox
-  readonly parts: ProxyContext
+  readonly parts: ProxyParts
   readonly clock: { ms: number }
   /** Results that were counted: reasons not to store, stale and pruned reads. */
   readonly reported: string[]
@@ -149,7 +148,7 @@ export async function contextAtSandbox (
   const reported: string[] = []
   const missed: string[] = []
   const made = contextAt(t, sandbox.url, clock).context
-  const parts: ProxyContext = {
+  const parts: ProxyParts = {
     ...made,
     metrics: {
       ...made.metrics,
@@ -178,7 +177,7 @@ export function readOfTarget (target: string): Read {
 }
 
 /** Returns the parts of a public listener around those of a test, with the default configuration and changes. */
-export function listenerContextOf (proxy: ProxyContext, change: Partial<ListenerContext> = {}): ListenerContext {
+export function listenerContextOf (proxy: ProxyParts, change: Partial<ListenerContext> = {}): ListenerContext {
   return {
     ...contextOf(
       {
