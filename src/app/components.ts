@@ -116,7 +116,7 @@ export function buildComponents (
     lowerTiers,
     invalidator,
     auditSampler: new AuditSampler(
-      auditDifferenceListener({ invalidator, shared: redisBackend, purgeOthers: host.purgeOthers, log, now }),
+      auditDifferenceListener({ ...parts, invalidator, redisBackend, purgeOthers: host.purgeOthers }),
       async upstream => {
         await headPollers.poll(upstream)
       }

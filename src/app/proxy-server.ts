@@ -78,7 +78,7 @@ export async function buildProxyServer (
   const diskLog = host.log ?? await openOwnedLog(started, log, metrics)
   const parts = buildComponents(started, sandbox, log, metrics, redis, diskLog, host)
   const { now, proxy, tiers, isSandbox, cordons, upstreamPool, headPollers, upstreamLifecycle, tracker } = parts
-  const { following, spaces, peers, peerSync, redisBackend, backends, certificate, inFlight } = parts
+  const { following, spaces, peers, peerSync, backends, certificate, inFlight } = parts
   const { version, docs } = programInfo()
   const { otlpUrl, ...traced } = started.tracing
   const tracing = otlpUrl === null ? undefined : (await import('../tracing/otlp-exporter.js')).startTracing({
@@ -176,14 +176,7 @@ export async function buildProxyServer (
     for (const backend of backends) await backend.stop()
     await tracing?.close()
   }
-  const purger = buildPurger({
-    ...parts,
-    shared: redisBackend,
-    sync: async () => {
-      await peerSync.sync()
-    },
-    chainMismatch: () => describeChainMismatch(upstreamPool.upstreams, tracker)
-  })
+  const purger = buildPurger(parts)
   const serving: Serving = {
     ...purger,
     metricsText: async () => await metrics.text(),

@@ -1,31 +1,27 @@
 import { randomUUID, createHash } from 'node:crypto'
 import { type Logger } from 'pino'
 import { type Invalidation } from '../cache/invalidation.js'
+import { describeChainMismatch } from '../chain/describe-chain-mismatch.js'
 import { type Space } from '../chain/space.js'
-import { type Tracker } from '../chain/tracker.js'
 import { invalidationOfRead, type LocalInvalidator } from '../proxy/local-invalidator.js'
 import { encodePurgeRequest, readPurge } from '../api/purge-request.js'
 import { ErrorResponse, unavailableError } from '../api/error-response.js'
-import { type Spaces } from '../chain/spaces.js'
 import { type PurgeResult } from '../http/admin-app.js'
 import { withTimeout } from '../with-timeout.js'
 import { type LowerStore } from '../cache/tier.js'
+import { type PeerSync } from '../peers/peer-sync.js'
 import { type Purges } from '../peers/purges.js'
 import { type AuditDifference } from '../proxy/audit-sampler.js'
 import { type Read, targetOf } from '../api/read.js'
+import { type Chain } from './chain.js'
 import { logRateLimit } from './log.js'
 
 /** Parts that a purge reaches. */
-export interface PurgerOptions {
-  readonly tracker: Tracker
-  readonly spaces: Spaces
+export interface PurgerParts extends Pick<Chain, 'tracker' | 'spaces' | 'upstreamPool'> {
   readonly invalidator: LocalInvalidator
   /** Tier that hosts share, whose purges reach all of them; undefined without Redis. */
-  readonly shared: (Pick<Purges, 'purge'> & { readonly store: Pick<LowerStore, 'drop'> }) | undefined
-  /** Reads what peers share, and applies it here. */
-  readonly sync: () => Promise<void>
-  /** Names the upstreams that serve another chain than the configured one. */
-  readonly chainMismatch: () => string | undefined
+  readonly redisBackend: (Pick<Purges, 'purge'> & { readonly store: Pick<LowerStore, 'drop'> }) | undefined
+  readonly peerSync: Pick<PeerSync, 'sync'>
 }
 
 /** Executes purge requests of operators. */
@@ -44,18 +40,19 @@ const maxFollowMs = 2000
 
 /** Builds the purger of one process. */
 export function buildPurger (
-  { tracker, spaces, invalidator, shared, sync, chainMismatch }: PurgerOptions
+  { tracker, spaces, upstreamPool, invalidator, redisBackend, peerSync }: PurgerParts
 ): Purger {
   // Earlier purges of reads apply in a new space too, before a client fills it.
   const applyEarlier = async (): Promise<void> => {
-    await withTimeout(maxFollowMs, sync()).catch(() => {})
+    await withTimeout(maxFollowMs, peerSync.sync()).catch(() => {})
   }
   return {
     purge: async (body, id = randomUUID()) => {
       const purge = readPurge(body)
       const { space } = tracker
       if (space === undefined) {
-        throw unavailableError(chainMismatch() ?? 'no upstream has been reached yet, so the chain is unknown')
+        const mismatch = describeChainMismatch(upstreamPool.upstreams, tracker)
+        throw unavailableError(mismatch ?? 'no upstream has been reached yet, so the chain is unknown')
       }
       if (purge.all) {
         const everywhere = await spaces.replaceAll()
@@ -63,8 +60,8 @@ export function buildPurger (
         return { everywhere, space: tracker.space?.name }
       }
       let isFound = false
-      const purged = shared !== undefined
-        ? shared.purge(space, { id, request: encodePurgeRequest(purge.read).toString() }, () => {
+      const purged = redisBackend !== undefined
+        ? redisBackend.purge(space, { id, request: encodePurgeRequest(purge.read).toString() }, () => {
           isFound = true
         })
         : invalidator.invalidate(space, invalidationOfRead(purge.read, space)).then(hadAny => {
@@ -105,7 +102,7 @@ export function invalidationOfPurge (request: string, space: Space): Invalidatio
 }
 
 /** Receivers of an audit's findings. */
-export interface AuditInvalidatorOptions extends Pick<PurgerOptions, 'invalidator' | 'shared'> {
+export interface AuditParts extends Pick<PurgerParts, 'invalidator' | 'redisBackend'> {
   /** Purges a wrong entry in the other processes of this varve too. */
   readonly purgeOthers: (body: Buffer) => void
   readonly log: Logger
@@ -121,7 +118,7 @@ const differenceRate = { lines: 10, perMs: 1000 }
  * Logs audit differences and invalidates what was served: wrong data on every replica, a changed rendering only here
  * and in lower tiers.
  */
-export function auditDifferenceListener (options: AuditInvalidatorOptions): (difference: AuditDifference) => void {
+export function auditDifferenceListener (options: AuditParts): (difference: AuditDifference) => void {
   const { purgeOthers, log } = options
   const mayLog = logRateLimit(options.now, differenceRate)
   return difference => {
@@ -138,7 +135,7 @@ export function auditDifferenceListener (options: AuditInvalidatorOptions): (dif
 }
 
 async function invalidate (
-  { invalidator, shared, log }: AuditInvalidatorOptions,
+  { invalidator, redisBackend, log }: AuditParts,
   { result, space }: AuditDifference,
   read: Read
 ): Promise<void> {
@@ -149,8 +146,8 @@ async function invalidate (
       // The purge log is bounded, so changed renderings, which are harmless, stay out of it (law 8: rendering can
       // change, history cannot).
       result === 'different'
-        ? shared?.purge(space, { id: randomUUID(), request: encodePurgeRequest(read).toString() })
-        : shared?.store.drop(space, invalidation)
+        ? redisBackend?.purge(space, { id: randomUUID(), request: encodePurgeRequest(read).toString() })
+        : redisBackend?.store.drop(space, invalidation)
     ])
   } catch (error) {
     if (result === 'different') {

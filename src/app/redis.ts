@@ -11,15 +11,13 @@ import { DnsCache } from '../upstreams/dns.js'
 import { noBuckets, type TokenBuckets } from '../clients/token-buckets.js'
 import { RedisBuckets } from '../clients/redis-buckets.js'
 import { bytesPerMb } from '../config/units.js'
-import { type Space } from '../chain/space.js'
 import { type LocalInvalidator } from '../proxy/local-invalidator.js'
 import { RedisSettingsCheck } from '../redis/settings-check.js'
 import { type Carrier, reachesRedis } from '../peers/peers.js'
 import { RedisLeases } from '../peers/redis-leases.js'
 import { RedisTail } from '../peers/redis-tail.js'
-import { type PurgedRead, Purges, PurgeState } from '../peers/purges.js'
+import { Purges, PurgeState } from '../peers/purges.js'
 import { type RecordedSpaces } from '../peers/recorded-spaces.js'
-import { type RedisParts } from '../peers/peer-sync.js'
 import { type Records } from '../peers/records.js'
 import { type Chain } from './chain.js'
 import { type HostTailParts } from './following.js'
@@ -39,27 +37,6 @@ export interface RedisBackendParts extends BackendParts, Pick<Chain, 'peers' | '
   /** Counts client limits while Redis is down. */
   readonly localBuckets: TokenBuckets
   readonly log: Logger
-}
-
-/** State that replicas share through Redis, with its synchronization. */
-export interface RedisBackend extends StoreBackend {
-  /**
-   * Purges a read on every host; resolves with false while some are still to be notified. `onFound` reports that this
-   * process or the tier had any of it.
-   */
-  purge(space: Space, purge: PurgedRead, onFound?: () => void): Promise<boolean>
-  readonly link: RedisLink
-  readonly shared: RedisParts
-  /** Leases of all hosts for fetches. */
-  readonly leases: RedisLeases
-  /** Builds the tail that hosts share. */
-  tailOf(parts: HostTailParts): RedisTail
-  /** Counts client limits across all replicas. */
-  readonly buckets: TokenBuckets
-  /** Counts what all replicas send to upstreams; rejects while Redis does not. */
-  readonly budgets: TokenBuckets
-  /** Stops the use of Redis until its records are read again, because another process has lost it. */
-  onLost(): void
 }
 
 const downMessages = {
@@ -92,8 +69,8 @@ export class RedisConnection {
       )
   }
 
-  /** Builds what this process shares through Redis, without connecting. */
-  backendOf (parts: RedisBackendParts): RedisBackend {
+  /** Builds what this process shares through Redis, and what keeps it true, without connecting. */
+  backendOf (parts: RedisBackendParts) {
     const { link, carrier } = this
     const { redisRecords: records } = carrier
     const { config, place, peers, spaces, invalidator, tracker, releases, inFlight, metrics, log, now } = parts
@@ -141,30 +118,8 @@ export class RedisConnection {
         ? ['Redis tier not read: no upstream has proven yet that its entries are of this chain']
         : [`Redis tier not read: it rejects the state of the chain: ${place.error}`]
     }
-    return {
+    const backend: StoreBackend = {
       store: tier,
-      link,
-      onLost: () => {
-        spaces.suspend(place)
-        link.check().catch(() => {})
-      },
-      leases,
-      tailOf: tail =>
-        new RedisTail({
-          ...tail,
-          link,
-          prefix,
-          announce: source => {
-            peers.publish({ kind: 'digests', source })
-          },
-          now,
-          leased: result => {
-            metrics.leased('tail', result)
-          }
-        }),
-      shared: { records, place, tier, purges, releases },
-      buckets,
-      budgets,
       warnings: () =>
         link.isUp
           ? [
@@ -191,11 +146,41 @@ export class RedisConnection {
         })
         settingsCheck.start()
       },
-      purge: async (...purge) => await purges.purge(...purge),
       stop: async () => {
         settingsCheck.stop()
         link.stop()
       }
+    }
+    return {
+      ...backend,
+      link,
+      /** Stops the use of Redis until its records are read again, because another process has lost it. */
+      onLost: () => {
+        spaces.suspend(place)
+        link.check().catch(() => {})
+      },
+      /** Leases of all hosts for fetches. */
+      leases,
+      /** Builds the tail that hosts share. */
+      tailOf: (tail: HostTailParts) =>
+        new RedisTail({
+          ...tail,
+          link,
+          prefix,
+          announce: source => {
+            peers.publish({ kind: 'digests', source })
+          },
+          now,
+          leased: result => {
+            metrics.leased('tail', result)
+          }
+        }),
+      shared: { records, place, tier, purges, releases },
+      /** Counts client limits across all replicas. */
+      buckets,
+      /** Counts what all replicas send to upstreams; rejects while Redis does not. */
+      budgets,
+      purge: async (...purge: Parameters<Purges['purge']>) => await purges.purge(...purge)
     }
   }
 }

@@ -1,6 +1,6 @@
 import { pino } from 'pino'
 import t from 'tap'
-import { auditDifferenceListener, type PurgerOptions } from '../../src/app/purger.js'
+import { auditDifferenceListener, type PurgerParts } from '../../src/app/purger.js'
 import { Space } from '../../src/chain/space.js'
 import { type AuditDifference } from '../../src/proxy/audit-sampler.js'
 import { contextAt, readOfTarget } from '../support/proxy-context.js'
@@ -25,7 +25,7 @@ t.test('audit differences are logged ten times a second at most, with the number
   const published: string[] = []
   const differs = auditDifferenceListener({
     invalidator,
-    shared: undefined,
+    redisBackend: undefined,
     purgeOthers: body => {
       published.push(body.toString())
     },
@@ -61,7 +61,7 @@ t.test('a failed invalidation of a shared tier is logged for a wrong entry, not 
   }
   const differs = auditDifferenceListener({
     invalidator,
-    shared: { purge: reject, store: { drop: reject } } as unknown as PurgerOptions['shared'],
+    redisBackend: { purge: reject, store: { drop: reject } } as unknown as PurgerParts['redisBackend'],
     purgeOthers: () => {},
     log: pino({}, { write: line => log.push(JSON.parse(line)) }),
     now: () => 0
