@@ -10,9 +10,11 @@ import { bytesPerMb } from '../config/units.js'
 import { type Metrics } from '../metrics/metrics.js'
 import { FolderSpaces } from '../peers/folder-spaces.js'
 import { type HostLog } from '../peers/ipc-log.js'
+import { type LogSettings } from '../peers/messages.js'
 import { withTimeout } from '../with-timeout.js'
 import { type Chain } from './chain.js'
 import { logName, openFolder } from './disk-folder.js'
+import { openSharedMemory } from './shared-memory.js'
 
 /** Tier below memory with what keeps it true; the program loops over a list of these. */
 export interface StoreBackend {
@@ -46,6 +48,7 @@ const bytesPerGb = 1024 ** 3
 export function diskBackendOf (log: HostLog, parts: BackendParts): StoreBackend & { readonly store: DiskTier } {
   const { settings, place } = log
   const { config, tracker, spaces, now } = parts
+  const words = settings.name === 'disk' ? 'disk' : 'shared memory'
   const store = new DiskTier({
     ...parts,
     ...settings,
@@ -58,9 +61,9 @@ export function diskBackendOf (log: HostLog, parts: BackendParts): StoreBackend 
   return {
     store,
     warnings: () => [
-      ...(place.error === undefined ? [] : [`disk rejects the state of the chain: ${place.error}`]),
+      ...(place.error === undefined ? [] : [`${words} rejects the state of the chain: ${place.error}`]),
       ...(tracker.space !== undefined && !spaces.isIn(place)
-        ? ['disk tier not read: no upstream has proven yet that its entries are of this chain']
+        ? [`${words} tier not read: no upstream has proven yet that its entries are of this chain`]
         : [])
     ],
     start: async () => {
@@ -78,17 +81,23 @@ export function diskBackendOf (log: HostLog, parts: BackendParts): StoreBackend 
 /** Log of this host, which this process keeps. */
 export type OwnedLog = HostLog & { readonly keeper: DiskKeeper }
 
-/** Opens the log of the disk tier for all processes that serve; undefined if none is configured. */
+/** Part of the cache memory that workers share, if they do; each has its own hot entries in the rest. */
+export const sharedPart = 3 / 4
+
+/** Opens the log of all processes that serve, on the disk or for workers in memory; undefined if there is none. */
 export async function openOwnedLog (
-  { cache: { disk: { path, maxGb } }, workers }: Config,
+  { cache: { disk: { path, maxGb }, memory: { maxMb } }, workers }: Config,
   log: Logger,
   metrics: Metrics
 ): Promise<OwnedLog | undefined> {
-  if (path === null) return undefined
-  const folder = await openFolder(path, log)
-  const settings = {
-    path: join(path, logName),
-    maxBytes: Math.floor(maxGb * bytesPerGb),
+  if (path === null && workers === 1) return undefined
+  const maxBytes = Math.floor(path === null ? maxMb * bytesPerMb * sharedPart : maxGb * bytesPerGb)
+  const folder = await (path === null ? openSharedMemory(maxBytes, log) : openFolder(path, log))
+  if (folder === undefined) return undefined
+  const settings: LogSettings = {
+    name: path === null ? 'shared' : 'disk',
+    path: join(folder.path, logName),
+    maxBytes,
     // A reload starts one worker before it stops another.
     writers: workers === 1 ? 1 : workers + 1
   }

@@ -21,8 +21,9 @@ import { type Logger } from 'pino'
 import { isAbsent, makeFolder, segmentName, writeFlags } from '../cache/disk-files.js'
 import { indexBytesPerEntry, maxEntriesOf } from '../cache/disk-tier.js'
 
-/** Folder of a disk tier that this process has locked. */
+/** Folder of a log that this process has locked. */
 export interface OpenFolder {
+  readonly path: string
   /** True once another process has it, after it was removed or emptied. */
   readonly isLost: boolean
   /** Gives the folder up. */
@@ -94,6 +95,7 @@ export async function openFolder (path: string, log: Logger): Promise<OpenFolder
     })
   }, remakeEveryMs).unref()
   const folder = {
+    path,
     get isLost () {
       return locked.isLost
     },
@@ -243,7 +245,7 @@ function isSame (one: Stats | undefined, other: Stats | undefined): boolean {
 }
 
 /** Listens on a socket in the folder: the system closes it with the process, however the process ends. */
-async function lockFolder (path: string): Promise<Lock> {
+export async function lockFolder (path: string): Promise<Lock> {
   const folder = await open(path, 'r')
   const socket = lockSocketIn(path, folder)
   try {
@@ -319,7 +321,7 @@ async function listenOn (socket: string): Promise<Server> {
 }
 
 /** Returns the process that listens on a socket; undefined if it is gone. */
-async function ownerOf (socket: string): Promise<string | undefined> {
+export async function ownerOf (socket: string): Promise<string | undefined> {
   return await new Promise(resolve => {
     let text = ''
     const connection = connect(socket)

@@ -27,7 +27,7 @@ import {
 } from '../peers/messages.js'
 import { type WorkerHandle } from '../peers/worker-handle.js'
 import { openRedis } from './components.js'
-import { openOwnedLog, type OwnedLog } from './disk-backend.js'
+import { openOwnedLog, type OwnedLog, sharedPart } from './disk-backend.js'
 import { type Serving } from './proxy-server.js'
 import { type RedisConnection } from './redis.js'
 import { namedUpstreamsOf } from './upstream-lifecycle.js'
@@ -103,6 +103,10 @@ class PrimaryProcess implements Serving {
     })
   }
 
+  get sharesMemory (): boolean {
+    return this.diskLog?.settings.name === 'shared'
+  }
+
   async listen (): Promise<string> {
     return await this.workerPool.listen(await this.#addGroup(this.#config))
   }
@@ -114,8 +118,9 @@ class PrimaryProcess implements Serving {
   async reload (next: Config): Promise<void> {
     const before = [...this.#groups]
     // This process has opened the folder for all workers, those of the next configuration too.
-    const { disk } = this.#config.cache
-    const group = await this.#addGroup({ ...next, cache: { ...next.cache, disk } })
+    const { disk, memory } = this.#config.cache
+    const ofStart = this.sharesMemory ? { disk, memory } : { disk }
+    const group = await this.#addGroup({ ...next, cache: { ...next.cache, ...ofStart } })
     try {
       await this.workerPool.rollOut(group)
     } catch (error) {
@@ -302,7 +307,7 @@ class WorkerGroup implements WorkerPoolOptions {
     this.config = { ...this.config, upstreams }
     for (const worker of this.#primary.workerPool.all) {
       if (worker.hasSpec(this)) {
-        worker.calls.call(replaceTimeoutMs, 'replaceUpstreams', workerConfigOf(this.config)).catch(() => {})
+        worker.calls.call(replaceTimeoutMs, 'replaceUpstreams', this.#workerConfig()).catch(() => {})
       }
     }
   }
@@ -312,7 +317,7 @@ class WorkerGroup implements WorkerPoolOptions {
     return {
       kind: 'start',
       configuration: this.#name,
-      config: workerConfigOf(this.config),
+      config: this.#workerConfig(),
       sandbox,
       cordoned: [...cordons],
       log: diskLog?.settings
@@ -363,6 +368,10 @@ class WorkerGroup implements WorkerPoolOptions {
     this.#redis?.link.stop()
   }
 
+  #workerConfig (): Config {
+    return workerConfigOf(this.config, this.#primary.sharesMemory)
+  }
+
   async #recordsOf (place: RecordPlace): Promise<Records | undefined> {
     if (place === 'redis') await (this.#connecting ??= this.#connect())
     return this.#records[place]
@@ -379,8 +388,9 @@ class WorkerGroup implements WorkerPoolOptions {
 }
 
 /** Returns the configuration of one worker, with its share of each limit of the process group. */
-export function workerConfigOf (config: Config): Config {
+export function workerConfigOf (config: Config, sharesMemory = false): Config {
   const { workers, upstreams, cache, limits } = config
+  const ownMb = cache.memory.maxMb * (sharesMemory ? 1 - sharedPart : 1)
   return {
     ...config,
     upstreams: upstreams.map(upstream => ({
@@ -392,6 +402,6 @@ export function workerConfigOf (config: Config): Config {
       connections: limits.connections && Math.max(1, Math.floor(limits.connections / workers)),
       inFlightMb: inFlightMbOf(config) / workers
     },
-    cache: { ...cache, memory: { maxMb: Math.floor(cache.memory.maxMb * bytesPerMb / workers) / bytesPerMb } }
+    cache: { ...cache, memory: { maxMb: Math.floor(ownMb * bytesPerMb / workers) / bytesPerMb } }
   }
 }

@@ -45,6 +45,8 @@ export interface Varve extends Pick<AdminOptions, 'status'>, Pick<PurgeRouteOpti
 /** Serves reads at the public listener: this process, or the workers that it starts. */
 export interface Serving extends Pick<AdminOptions, 'status' | 'setCordoned'>, Pick<PurgeRouteOptions, 'purge'> {
   metricsText(): Promise<string>
+  /** True if processes share the memory of the cache, whose size is that of the start. */
+  readonly sharesMemory?: boolean
   listen(): Promise<string>
   /** Contacts upstreams; resolves after one has responded, or after the start time limit. */
   start(): Promise<void>

@@ -134,7 +134,8 @@ async function startVarve (
         await serving.reload(next)
         config = next
         log.level = next.log.level
-        return reloadedKeys(started, before, next, workers > 1 ? primaryRestartPaths : restartPaths)
+        const ofStart = serving.sharesMemory === true ? [...primaryRestartPaths, 'cache.memory'] : primaryRestartPaths
+        return reloadedKeys(started, before, next, workers > 1 ? ofStart : restartPaths)
       },
       replaceUpstreams: async next => {
         await serving.replaceUpstreams(next)

@@ -1,4 +1,4 @@
-import { constants } from 'node:fs'
+import { constants, readSync } from 'node:fs'
 import { type FileHandle, lstat, mkdir, open, readdir, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { LRUCache } from 'lru-cache'
@@ -32,6 +32,8 @@ export const folderMode = 0o700
 /** Settings of the files of a disk tier. */
 export interface DiskFilesOptions {
   readonly path: string
+  /** True if the folder lies in memory, where no read waits. */
+  readonly isMemory?: boolean
   readonly onError: (operation: DiskOperation) => void
 }
 
@@ -77,6 +79,7 @@ export class DiskFiles {
   /** Reads for a look-up; undefined if the segment is gone. Rejects if the disk fails or is too slow. */
   async lookUp (segment: number, offset: number, length: number): Promise<Buffer | undefined> {
     try {
+      if (this.#options.isMemory === true) return await this.read(segment, offset, length)
       if (this.#isHanging) throw new Error('the disk does not respond')
       // Wraps the result, because a timeout is undefined too.
       const reading = this.#readInTurn(segment, offset, length).then(bytes => ({ bytes }))
@@ -98,7 +101,10 @@ export class DiskFiles {
     const opening = this.#open.get(segment) ?? open(this.#pathOf(segment), readFlags)
     if (!this.#open.has(segment)) this.#open.set(segment, opening)
     try {
-      const { buffer, bytesRead } = await (await opening).read(Buffer.allocUnsafeSlow(length), 0, length, offset)
+      const [file, buffer] = [await opening, Buffer.allocUnsafeSlow(length)]
+      const bytesRead = this.#options.isMemory === true
+        ? readSync(file.fd, buffer, 0, length, offset)
+        : (await file.read(buffer, 0, length, offset)).bytesRead
       return buffer.subarray(0, bytesRead)
     } catch (error) {
       this.#open.delete(segment)

@@ -27,6 +27,7 @@ import { decodeEntry, encodeEntry, LargeEntryError, mostBytesBesideBody, type St
 import { invalidates, type Invalidation } from './invalidation.js'
 import {
   type FoundEntry,
+  type LogTierName,
   type LowerStore,
   type OwnStore,
   type StoreSpace,
@@ -38,6 +39,7 @@ import { type WriteBudget, WriteQueue } from './write-queue.js'
 
 /** Settings and callbacks of a disk tier. */
 export interface DiskTierOptions {
+  readonly name: LogTierName
   /** Folder of the log; it exists. */
   readonly path: string
   readonly maxBytes: number
@@ -47,7 +49,7 @@ export interface DiskTierOptions {
   readonly keeperFor: (member: LogMember) => LogKeeper
   /** A longer body is a miss. */
   readonly maxEntryBytes: number
-  readonly metrics: TierMetrics & { dropped(): void, diskFailed(operation: DiskOperation): void }
+  readonly metrics: TierMetrics & { dropped(tier: LogTierName): void, diskFailed(operation: DiskOperation): void }
   readonly inFlight: WriteBudget
   readonly now: () => number
   readonly wallClockMs: () => number
@@ -87,7 +89,7 @@ export function maxEntriesOf (maxBytes: number): number {
  * cache can only help).
  */
 export class DiskTier implements LowerStore, OwnStore {
-  readonly name = 'disk'
+  readonly name: LogTierName
   readonly #options: DiskTierOptions
   readonly #files: DiskFiles
   readonly #log: DiskLog
@@ -105,11 +107,13 @@ export class DiskTier implements LowerStore, OwnStore {
   #writeError: string | undefined
 
   constructor (options: DiskTierOptions) {
-    const { path, maxBytes, writers, keeperFor, metrics, inFlight, now, space } = options
+    const { name, path, maxBytes, writers, keeperFor, metrics, inFlight, now, space } = options
     this.#options = options
+    this.name = name
     this.#keeper = keeperFor(this)
     this.#files = new DiskFiles({
       path,
+      isMemory: name === 'shared',
       onError: operation => {
         metrics.diskFailed(operation)
       }
@@ -139,7 +143,7 @@ export class DiskTier implements LowerStore, OwnStore {
         if (reason !== undefined) this.#writeError = reason
       },
       onDropped: () => {
-        metrics.dropped()
+        metrics.dropped(name)
       }
     })
   }
@@ -295,10 +299,11 @@ export class DiskTier implements LowerStore, OwnStore {
   }
 
   get warnings (): readonly string[] {
+    const words = this.name === 'disk' ? 'disk' : 'shared memory'
     return [
-      ...(this.#isLoaded ? [] : ['disk tier not read yet: its index is being read']),
+      ...(this.#isLoaded ? [] : [`${words} tier not read yet: its index is being read`]),
       ...(this.#files.isHanging ? ['disk is down: reads time out'] : []),
-      ...(this.#writeError === undefined ? [] : [`disk rejects writes: ${this.#writeError}`]),
+      ...(this.#writeError === undefined ? [] : [`${words} rejects writes: ${this.#writeError}`]),
       ...(this.#unsynced.size > 0 ? ['purges could not be written to the disk yet: a restart would undo them'] : [])
     ]
   }
@@ -398,13 +403,13 @@ export class DiskTier implements LowerStore, OwnStore {
     const ttlMs = (item.ttlMs ?? Infinity) - waitedMs
     const interval = intervalOf(space, stored)
     if (ttlMs < 1 || interval === null) return
-    if (spaceNow() !== space || waitedMs > maxQueuedMs) return metrics.dropped()
+    if (spaceNow() !== space || waitedMs > maxQueuedMs) return metrics.dropped(this.name)
     const what = { digest: digestOf(space, stored.key), sequence: this.#purges.sequenceAt(fetchedAtMs), interval }
     if (this.#isPurged(what)) return
     const value = await this.#encode(stored)
     const writtenAtMs = wallClockMs()
     const record = encodeEntryRecord({ ...what, writtenAtMs, expiresAtMs: writtenAtMs + ttlMs, value })
-    if (record.length > maxBytes / (4 * writers)) return metrics.dropped()
+    if (record.length > maxBytes / (4 * writers)) return metrics.dropped(this.name)
     const held = inFlight.holdSent(record.buffer)
     try {
       const place = await this.#log.append({ space, record, what })

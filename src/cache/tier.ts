@@ -7,8 +7,16 @@ export const tierNames = ['memory', 'disk', 'redis'] as const
 /** One of the closed list. */
 export type TierName = typeof tierNames[number]
 
+/** Tiers of a log: what workers share lies in memory, so to a client a hit in it is one in memory. */
+export type LogTierName = 'shared' | 'disk'
+
+/** Name of a tier as operators see it. */
+export type StoreName = TierName | LogTierName
+
 /** Tiers that count their entries and bytes. */
-export const countedTierNames = ['memory', 'disk'] as const satisfies readonly TierName[]
+export const countedTierNames = ['memory', 'shared', 'disk'] as const satisfies readonly StoreName[]
+/** Tiers that count what they store. */
+export const storeNames = [...countedTierNames, 'redis'] as const satisfies readonly StoreName[]
 
 /** State of a tier: its size where it counts one, and its reachability where it can be unreachable. */
 export interface TierStatus {
@@ -31,7 +39,7 @@ export interface StoreSpace {
  * is a miss (law 6: the cache can only help).
  */
 export interface Store<Written, Found> {
-  readonly name: TierName
+  readonly name: StoreName
   readonly status: TierStatus
   get(space: StoreSpace, key: string): Found | undefined | Promise<Found | undefined>
   /** Finds the entry of a family whose interval contains a version. */
@@ -46,7 +54,7 @@ export interface Store<Written, Found> {
 
 /** Tier below memory; look-ups go through these in order, and memory gets what they find. */
 export interface LowerStore extends Store<StoreWrite, FoundEntry> {
-  readonly name: Exclude<TierName, 'memory'>
+  readonly name: Exclude<StoreName, 'memory'>
   /** Problems for the status page, as readable sentences. */
   readonly warnings: readonly string[]
 }
@@ -81,7 +89,7 @@ export interface FoundEntry {
 
 /** Counters of a tier. */
 export interface TierMetrics {
-  wrote(tier: TierName): void
-  evicted(tier: TierName): void
+  wrote(tier: StoreName): void
+  evicted(tier: StoreName): void
   foundCorrupt(): void
 }

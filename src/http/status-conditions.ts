@@ -1,6 +1,6 @@
 import { lagSecondsOf, type LedgerStamp } from '../upstreams/ranking.js'
 import { type Upstream } from '../upstreams/upstream.js'
-import { type TierName, type TierStatus } from '../cache/tier.js'
+import { type StoreName, type TierStatus } from '../cache/tier.js'
 import { type Tracker } from '../chain/tracker.js'
 import { type FollowState } from '../follow/follower.js'
 import { type RecentSnapshot, type FaultName } from '../metrics/recent-counts.js'
@@ -196,7 +196,7 @@ export interface StatusSources {
   readonly follow: () => FollowStatus | undefined
   readonly recent: { readonly snapshot: RecentSnapshot }
   /** Tiers in use. */
-  readonly tiers: ReadonlyArray<{ readonly name: TierName, readonly status: TierStatus }>
+  readonly tiers: ReadonlyArray<{ readonly name: StoreName, readonly status: TierStatus }>
   /** Reasons why lower tiers are degraded. */
   readonly degradedTiers: () => readonly string[]
   /** Reasons why the certificate needs attention. */

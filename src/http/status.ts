@@ -1,4 +1,4 @@
-import { type TierName, tierNames, type TierStatus } from '../cache/tier.js'
+import { type StoreName, storeNames, type TierName, type TierStatus } from '../cache/tier.js'
 import { type Tracker } from '../chain/tracker.js'
 import { definitionOf } from '../metrics/definitions.js'
 import { type RecentSnapshot } from '../metrics/recent-counts.js'
@@ -87,9 +87,12 @@ function trafficStatusOf ({ totals, ...recent }: RecentSnapshot) {
   return { recent, totals: summaryOf(totals, definitionOf('varve_request_duration_seconds').bounds) }
 }
 
-/** Builds the statuses of all tiers by name. */
-function tierStatusesOf (statusOf: (name: TierName) => TierStatus): Readonly<Record<TierName, TierStatus>> {
-  return Object.fromEntries(tierNames.map(name => [name, statusOf(name)])) as Record<TierName, TierStatus>
+type TierStatuses = Readonly<Record<TierName, TierStatus> & Partial<Record<StoreName, TierStatus>>>
+
+/** Builds the statuses of all tiers by name; memory that workers share shows only where they do. */
+function tierStatusesOf (statusOf: (name: StoreName) => TierStatus): TierStatuses {
+  const statuses = storeNames.map(name => [name, statusOf(name)] as const)
+  return Object.fromEntries(statuses.filter(([name, { state }]) => name !== 'shared' || state === 'up')) as TierStatuses
 }
 
 function upstreamStatusOf (
@@ -175,7 +178,8 @@ export function mergeStatuses (
       )
     })) ?? [],
     inFlight: sumsOf(statuses.map(({ inFlight }) => inFlight), ['bytes', 'maxBytes']),
-    tiers: furthest && tierStatusesOf(name => mergeTier(name, statuses.map(({ tiers }) => tiers[name]))),
+    tiers: furthest &&
+      tierStatusesOf(name => mergeTier(name, statuses.map(({ tiers }) => tiers[name] ?? { state: 'off' }))),
     ...trafficStatusOf(recent),
     workers: statuses.map(({ pid, ready, degraded, position }) => ({
       pid,
@@ -186,12 +190,12 @@ export function mergeStatuses (
   }
 }
 
-// Sums sizes, but for the disk tier, which all workers read as one. Prefers a worker whose tier is down: one bad
+// Sums sizes, but for a log, which all workers read as one. Prefers a worker whose tier is down: one bad
 // connection needs attention.
-function mergeTier (name: TierName, statuses: readonly TierStatus[]): TierStatus {
+function mergeTier (name: StoreName, statuses: readonly TierStatus[]): TierStatus {
   const [most] = statuses.toSorted((a, b) => (b.entries ?? 0) - (a.entries ?? 0))
   const first = statuses.find(({ state }) => state === 'down') ?? most ?? {}
-  return name === 'disk' || first.entries === undefined
+  return name === 'shared' || name === 'disk' || first.entries === undefined
     ? first
     : { ...first, ...sumsOf(statuses, ['entries', 'bytes', 'maxBytes']) }
 }

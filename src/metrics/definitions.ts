@@ -7,7 +7,7 @@ import { tokenSources } from '../upstreams/shared-rate.js'
 import { upstreamStates } from '../upstreams/upstream.js'
 import { auditResults, observedResults } from '../proxy/audit-sampler.js'
 import { missCauses } from '../cache/removals.js'
-import { countedTierNames, tierNames, type TierName } from '../cache/tier.js'
+import { countedTierNames, storeNames, type StoreName } from '../cache/tier.js'
 import { outcomeNames } from '../proxy/outcomes.js'
 import { endpointNames, endpoints, followedEndpointNames } from '../api/endpoints.js'
 import { notStoredReasons, possibleReasonsOf } from '../api/store-verdict.js'
@@ -36,7 +36,7 @@ export interface MetricDefinition {
   /** Creates series when first counted, since most of them never are. */
   readonly isSparse?: true
   /** Tier without which the metric has no series. */
-  readonly tier?: TierName
+  readonly tier?: StoreName
   /** False for labels that no event can have together; absent if all can. */
   readonly isPossible?: (labels: Readonly<Record<string, string>>) => boolean
 }
@@ -52,7 +52,7 @@ function counter (
   return { type: 'counter', labels, help, bounds: [], ...options }
 }
 
-function gauge (aggregation: Aggregation, help: string, labels: Labels = {}, tier?: TierName): Unnamed {
+function gauge (aggregation: Aggregation, help: string, labels: Labels = {}, tier?: StoreName): Unnamed {
   return { type: 'gauge', labels, help, bounds: [], aggregation, ...(tier !== undefined && { tier }) }
 }
 
@@ -289,10 +289,10 @@ export const metricGroups = {
     varve_cache_bytes: gauge('sum', 'Size of cached entries, with all overhead.', { tier: countedTierNames }),
     varve_cache_max_bytes: gauge('sum', 'Limit on the size of cached entries.', { tier: countedTierNames }),
     varve_cache_evictions_total: counter('Entries evicted.', { tier: countedTierNames }),
-    varve_cache_writes_total: counter('Entries stored.', { tier: tierNames }),
+    varve_cache_writes_total: counter('Entries stored.', { tier: storeNames }),
     varve_corrupt_entries_total: counter('Entries of a lower tier that failed verification, each a miss.'),
-    varve_cache_writes_dropped_total: counter('Entries that the disk could not take in time.', { tier: ['disk'] }, {
-      tier: 'disk'
+    varve_cache_writes_dropped_total: counter('Entries that the disk or the shared memory could not take in time.', {
+      tier: ['shared', 'disk']
     }),
     varve_disk_errors_total: counter('Disk operations that failed or timed out.', { operation: diskOperations }, {
       tier: 'disk'

@@ -1,5 +1,5 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
-import { type TierName } from '../cache/tier.js'
+import { type StoreName } from '../cache/tier.js'
 import { type CounterName, definitionOf, type MetricDefinition, metricList, type MetricName } from './definitions.js'
 
 /** Labels and value of one series. */
@@ -30,7 +30,7 @@ export function makeHistogram (registry: Registry, name: MetricName): Histogram 
 }
 
 /** Starts the counters of a tier at 0. */
-export function startTier (registry: Registry, tier: TierName): void {
+export function startTier (registry: Registry, tier: StoreName): void {
   for (const definition of metricList) {
     const metric = registry.getSingleMetric(definition.name)
     if (!(metric instanceof Counter)) continue
@@ -83,7 +83,7 @@ function optionsOf (registry: Registry, { name, help, labels }: MetricDefinition
 /** Returns the labels of each series that exists from the start in a varve with these tiers. */
 export function initialSeries (
   definition: MetricDefinition,
-  tiers: readonly TierName[] = ['memory']
+  tiers: readonly StoreName[] = ['memory']
 ): ReadonlyArray<Record<string, string>> {
   if (definition.isSparse === true || definition.type === 'histogram') return []
   return possibleSeries(definition).filter(labels => {

@@ -1,6 +1,6 @@
 import { collectDefaultMetrics, Registry } from 'prom-client'
 import { type MissCause, missCauses } from '../cache/removals.js'
-import { type Store, tierNames, type TierName } from '../cache/tier.js'
+import { type LogTierName, type Store, tierNames, type StoreName } from '../cache/tier.js'
 import { type Tracker } from '../chain/tracker.js'
 import { type VersionWaitResult, type VersionWaits } from '../chain/version-waits.js'
 import { type TransactionWaitResult } from '../follow/follower.js'
@@ -73,7 +73,7 @@ export class Metrics {
   readonly #upstreamRequests = upstreamSeries(this.registry)
   readonly #prunedDistance = makeHistogram(this.registry, 'varve_pruned_distance_versions')
   readonly #redisSeconds = makeHistogram(this.registry, 'varve_redis_duration_seconds')
-  readonly #tiers = new Set<TierName>(['memory'])
+  readonly #tiers = new Set<StoreName>(['memory'])
   readonly #prunedBy = { cache: 0, local: 0, upstream: 0 }
   readonly #missedBy = Object.fromEntries(missCauses.map(cause => [cause, 0])) as Record<MissCause, number>
   readonly #faults: Record<FaultName, number> = {
@@ -282,11 +282,11 @@ export class Metrics {
   readonly waited = (result: VersionWaitResult): void => this.#counters.varve_version_waits_total.inc({ result })
   readonly awaitedTransaction = (result: TransactionWaitResult): void =>
     this.#counters.varve_transaction_waits_total.inc({ result })
-  readonly wrote = (tier: TierName): void => this.#counters.varve_cache_writes_total.inc({ tier })
-  readonly evicted = (tier: TierName): void => this.#counters.varve_cache_evictions_total.inc({ tier })
+  readonly wrote = (tier: StoreName): void => this.#counters.varve_cache_writes_total.inc({ tier })
+  readonly evicted = (tier: StoreName): void => this.#counters.varve_cache_evictions_total.inc({ tier })
   readonly foundCorrupt = (): void => this.#counters.varve_corrupt_entries_total.inc()
-  /** Counts an entry that the disk could not take. */
-  readonly dropped = (): void => this.#counters.varve_cache_writes_dropped_total.inc({ tier: 'disk' })
+  /** Counts an entry that a log could not take. */
+  readonly dropped = (tier: LogTierName): void => this.#counters.varve_cache_writes_dropped_total.inc({ tier })
   readonly diskFailed = (operation: DiskOperation): void => this.#counters.varve_disk_errors_total.inc({ operation })
   readonly redisFailed = (operation: RedisOperation): void => this.#counters.varve_redis_errors_total.inc({ operation })
 

@@ -54,14 +54,14 @@ function aggregate (families: readonly MetricFamilies[]): Registry {
   return AggregatorRegistry.aggregate(families as never)
 }
 
-// All workers read one disk tier, so the sizes of the one that knows most are those of all.
+// All workers read one log, so the sizes of the one that knows most are those of all.
 function withoutRepeats (families: readonly MetricFamilies[]): MetricFamilies[] {
-  const isOfDisk = (labels: object): boolean => 'tier' in labels && labels.tier === 'disk'
+  const isOfLog = (labels: object): boolean => 'tier' in labels && (labels.tier === 'shared' || labels.tier === 'disk')
   const largest = new Map<string, number>()
   for (const { name, values } of families.flat().filter(isGauge)) {
     for (const { value, labels } of values) {
       const key = keyOf(name, labels)
-      if (isOfDisk(labels)) largest.set(key, Math.max(value, largest.get(key) ?? 0))
+      if (isOfLog(labels)) largest.set(key, Math.max(value, largest.get(key) ?? 0))
     }
   }
   // Deletes what was counted.
@@ -69,7 +69,7 @@ function withoutRepeats (families: readonly MetricFamilies[]): MetricFamilies[] 
   return families.map(metrics =>
     metrics.map(metric => {
       const values = metric.values.filter(({ value, labels }) =>
-        !isOfDisk(labels) || !isRepeat(keyOf(metric.name, labels), value)
+        !isOfLog(labels) || !isRepeat(keyOf(metric.name, labels), value)
       )
       return isGauge(metric) ? { ...metric, values } : metric
     })

@@ -1,6 +1,6 @@
 import { type ResponsePosition } from '../api/position.js'
 import { type LogKeeper, type LogMember } from '../cache/disk-keeper.js'
-import { type FoundEntry } from '../cache/tier.js'
+import { type FoundEntry, type LogTierName } from '../cache/tier.js'
 import { type SpaceRecord } from '../chain/space.js'
 import { type ClientRateLimit } from '../clients/token-buckets.js'
 import { type Config, type NamedUpstream } from '../config/schema.js'
@@ -67,8 +67,10 @@ export interface StartMessage {
   readonly log: LogSettings | undefined
 }
 
-/** Log of the disk tier, as each process that reads and writes it opens it. */
+/** Log of all workers, as each process that reads and writes it opens it. */
 export interface LogSettings {
+  /** Tier that lies in it. */
+  readonly name: LogTierName
   readonly path: string
   readonly maxBytes: number
   /** Processes that append at once. */

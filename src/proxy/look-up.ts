@@ -97,7 +97,7 @@ async function lookUpInTier (
 ): Promise<CachedEntry | undefined> {
   const sinceCount = context.invalidator.count
   const found = await findIn(tier, pinned)
-  return found && adopt(context, tier.name, pinned, found, sinceCount)
+  return found && adopt(context, tier.name === 'shared' ? 'memory' : tier.name, pinned, found, sinceCount)
 }
 
 /** Stores in memory what a tier or another process had, unless it was purged since or proves to be of another chain. */

@@ -77,6 +77,7 @@ export async function openDiskTier (
   })
   if (sharedKeeper === undefined) await keeper.open()
   const tier = new DiskTier({
+    name: 'disk',
     path,
     maxBytes,
     writers,

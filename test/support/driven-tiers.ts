@@ -166,7 +166,7 @@ export async function openDisk (t: Test, roomBytes: number): Promise<DrivenTier>
     const disk = await openDiskTier(t, path, roomBytes)
     const { tier, counts } = disk
     return {
-      name: tier.name,
+      name: 'disk',
       put: (stored, ttlMs) => {
         tier.put(space, { stored, ttlMs })
       },

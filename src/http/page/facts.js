@@ -117,6 +117,9 @@ export function showTiers (tiers, inFlight, misses, { columns, hits, cacheable }
   const full = percent(usedBytes, maxBytes) ?? '0 %'
   facts(byId('tiers'), [
     ['Memory', ...usageOf(tiers.memory, `${counted(entries, 'entry', 'entries')}; ${full} full`)],
+    ...(tiers.shared?.maxBytes === undefined
+      ? []
+      : [['Shared memory', ...usageOf(tiers.shared, `${grouped(tiers.shared.entries)} entries of all workers`)]]),
     ...(inFlight === undefined
       ? []
       : [[
