@@ -1,4 +1,4 @@
-import { constants, readSync } from 'node:fs'
+import { constants, readSync, writevSync } from 'node:fs'
 import { type FileHandle, lstat, mkdir, open, readdir, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { LRUCache } from 'lru-cache'
@@ -120,6 +120,15 @@ export class DiskFiles {
   /** Opens a segment for writing. */
   async openToWrite (segment: number): Promise<FileHandle> {
     return await open(this.#pathOf(segment), constants.O_WRONLY | cautious)
+  }
+
+  /** Writes at a place; rejects unless all bytes were written. */
+  async write (file: FileHandle, bytes: readonly Buffer[], offset: number): Promise<void> {
+    const written = this.#options.isMemory === true
+      ? writevSync(file.fd, bytes, offset)
+      : (await file.writev(bytes, offset)).bytesWritten
+    const wanted = bytes.reduce((sum, { length }) => sum + length, 0)
+    if (written < wanted) throw new Error('ENOSPC: no space left on the device')
   }
 
   /** Makes the names in the folder survive a power cut. */

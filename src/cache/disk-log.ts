@@ -57,10 +57,9 @@ export interface DiskLogOptions {
 const mostFileBytes = 3 * 64 * 1024 ** 2
 const maxBatchBytes = 8 * 1024 ** 2
 const windowBytes = 1024 ** 2
-// Other processes learn what was stored this much later, so that many entries take one message.
-const announceAfterMs = 20
-// Entries beyond wait for no process that hangs (law 10: nothing grows without bound).
-const maxUnannounced = 50_000
+// Entries wait this long for others, so that many take one write and one message; as many as this wait no longer.
+const gatherMs = 20
+const mostGathered = 32
 /** Steps of loading and evicting that may run without a pause for requests. */
 export const stepsPerPause = 500
 
@@ -75,8 +74,7 @@ export class DiskLog {
   // Segment of this process, and its file.
   #own: OwnSegment | undefined
   #lastTurn: Promise<void> = Promise.resolve()
-  #unannounced: { list: SegmentList, isCopied: boolean } | undefined
-  #announcing: Promise<void> | undefined
+  #gathering: NodeJS.Timeout | undefined
 
   constructor (options: DiskLogOptions) {
     this.#options = options
@@ -127,10 +125,17 @@ export class DiskLog {
   async append (append: Append): Promise<RecordPlace> {
     return await new Promise((resolve, reject) => {
       this.#waiting.push({ append, resolve, reject })
-      this.#inTurn(async () => {
-        await this.#writeNext()
-      }).catch(reject)
+      if (this.#waiting.length >= mostGathered) this.#flush()
+      else this.#gathering ??= setTimeout(() => this.#flush(), gatherMs)
     })
+  }
+
+  #flush (): void {
+    clearTimeout(this.#gathering)
+    this.#gathering = undefined
+    this.#inTurn(async () => {
+      while (this.#waiting.length > 0) await this.#writeNext()
+    }).catch(() => {})
   }
 
   /** Forgets all segments, after their folder was removed. */
@@ -149,7 +154,6 @@ export class DiskLog {
       await this.#closeOwn(true)
       this.#options.files.close()
     })
-    await this.#announcing
   }
 
   // A footer and a record that are written at once would take the same place.
@@ -159,10 +163,8 @@ export class DiskLog {
     await changed
   }
 
-  /** Writes what waits, unless an earlier turn has. */
   async #writeNext (): Promise<void> {
     const batch = this.#waiting.splice(0, this.#batchLength())
-    if (batch.length === 0) return
     try {
       const places = await this.#write(batch.map(({ append }) => append))
       for (const [at, { resolve }] of batch.entries()) resolve(places[at] as RecordPlace)
@@ -259,52 +261,33 @@ export class DiskLog {
     const { number, space, list } = segment
     // A segment that has nothing yet gets its header with its first records, so none has a header alone.
     const header = segment.end === 0 ? encodeHeader(space, this.#options.name()) : Buffer.alloc(0)
-    const { bytesWritten } = await file.writev([header, ...batch.map(({ record }) => record)], segment.end)
-    if (bytesWritten < header.length + sizeOf(batch)) throw new Error('ENOSPC: no space left on the device')
+    const { files, keeper } = this.#options
+    await files.write(file, [header, ...batch.map(({ record }) => record)], segment.end)
     let offset = segment.end + header.length
+    const rows = new SegmentList()
     const places = batch.map(({ record: { length }, what }) => {
       const place = { segment: number, offset, length }
-      list.add({ ...what, offset, length })
-      this.#announce({ ...what, offset, length }, isCopied)
+      for (const each of [list, rows]) each.add({ ...what, offset, length })
       offset += length
       return place
     })
     segment.bytes = segment.end = offset
     this.learn(segment, list.minSequence)
+    if (keeper.isShared) keeper.announce({ number, space, bytes: offset, isCopied, rows: rows.encode() })
     if (isCopied) {
       for (const [at, { what }] of batch.entries()) this.#options.copied(space, what, places[at] as RecordPlace)
     }
     return places
   }
 
-  #announce (item: EntryIdentity & { offset: number, length: number }, isCopied: boolean): void {
-    if (!this.#options.keeper.isShared) return
-    if (this.#unannounced !== undefined && this.#unannounced.isCopied !== isCopied) this.#sendRows()
-    this.#unannounced ??= { list: new SegmentList(), isCopied }
-    if (this.#unannounced.list.size < maxUnannounced) this.#unannounced.list.add(item)
-    this.#announcing ??= new Promise(resolve => setTimeout(resolve, announceAfterMs).unref()).then(() => {
-      this.#announcing = undefined
-      this.#sendRows()
-    })
-  }
-
-  #sendRows (): void {
-    const [own, rows] = [this.#own?.segment, this.#unannounced]
-    this.#unannounced = undefined
-    if (own === undefined || rows === undefined) return
-    const { number, space, bytes } = own
-    this.#options.keeper.announce({ number, space, bytes, isCopied: rows.isCopied, rows: rows.list.encode() })
-  }
-
   async #closeOwn (isSealed: boolean): Promise<void> {
-    this.#sendRows()
     const own = this.#own
     this.#own = undefined
     if (own === undefined) return
     const { segment, file } = own
     if (isSealed && segment.end > 0) {
       const footer = segment.list.encode()
-      await file.writev([footer], segment.end).then(() => {
+      await this.#options.files.write(file, [footer], segment.end).then(() => {
         segment.bytes = segment.end + footer.length
         this.learn(segment, segment.list.minSequence)
       }, () => {})
