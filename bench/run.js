@@ -16,6 +16,7 @@ import * as restart from './claims/restart.js'
 import * as startUp from './claims/start-up.js'
 import * as tls from './claims/tls.js'
 import * as trace from './claims/trace.js'
+import * as workers from './claims/workers.js'
 import { readArguments } from './support/arguments.js'
 import { Bench } from './support/bench.js'
 import { coresHere, pinThisProcess } from './support/cores.js'
@@ -24,7 +25,7 @@ import { tableOf } from './support/table.js'
 import { lookForTools } from './support/tools.js'
 
 // Excludes sharing.js, which compares varve with itself and has no target.
-const claims = [hotKey, tls, trace, miss, forward, redisHit, diskHit, restart, burst, follow, memory, startUp]
+const claims = [hotKey, tls, trace, miss, forward, redisHit, diskHit, restart, burst, follow, memory, workers, startUp]
 
 const asked = readArguments(process.argv.slice(2), claims.map(({ name }) => name))
 if (asked.fault !== undefined) {
