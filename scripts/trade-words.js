@@ -12,7 +12,7 @@ const words = [
   ['in earnest', 'nothing'],
   ['crews?', 'worker pool'],
   ['shelf|shelves', 'Redis tier, tier'],
-  ['fleet', 'upstream pool'],
+  ['(?<!head\\.)fleet(?!:)', 'upstream pool'],
   ['newcomers?', 'unverified upstream'],
   ['leisure', 'overloaded'],
   ['patience', 'backoff, deadline'],

@@ -6,6 +6,7 @@ import { Spaces } from '../chain/spaces.js'
 import { Tracker } from '../chain/tracker.js'
 import { type LeasePlace } from '../peers/fetch-leases.js'
 import { type Carrier, Peers } from '../peers/peers.js'
+import { SharedHead } from '../peers/shared-head.js'
 import { RecordedSpaces } from '../peers/recorded-spaces.js'
 import { HeadPollers } from '../upstreams/head-pollers.js'
 import { UpstreamPool } from '../upstreams/upstream-pool.js'
@@ -43,7 +44,7 @@ export type Chain = ReturnType<typeof buildChain>
 
 /** Builds the parts of the chain; the pool has no upstream yet. */
 export function buildChain (
-  { chainId }: Config,
+  { chainId, head: { fleet: isHeadShared } }: Config,
   host: Host,
   redis: (Carrier & { readonly redisRecords: Records }) | undefined,
   diskLog: HostLog | undefined
@@ -67,6 +68,18 @@ export function buildChain (
     redis ?? host.carrier,
     () => ({ configuration: host.configuration, release, space: tracker.space?.name })
   )
+  const sharedRecords = redis?.redisRecords ?? hostRecords
+  const sharedHead = !isHeadShared || sharedRecords === undefined ? undefined : new SharedHead({
+    tracker,
+    records: sharedRecords,
+    publish: message => {
+      peers.publish(message)
+    },
+    // Redis sends a message to its sender too.
+    isEchoed: redis !== undefined,
+    now
+  })
+  if (sharedHead !== undefined) tracker.join(sharedHead)
   const ofRedis = redis &&
     new RecordedSpaces(redis.redisRecords, () =>
       upstreamPool.upstreams.map(upstream => ({
@@ -84,6 +97,8 @@ export function buildChain (
     upstreamPool,
     releases: new UpstreamSoftwareReleases(now, name => upstreamPool.isUp(name)),
     peers,
+    /** Undefined where each process serves the heads that it knows. */
+    sharedHead,
     ofRedis,
     places,
     spaces,

@@ -187,7 +187,7 @@ export class Following {
       now,
       maxAgeMs,
       isServing: mode === 'on',
-      servedVersion: () => tracker.position?.head.version,
+      servedVersion: () => tracker.known?.position.head.version,
       onServedHead: stamped => {
         tracker.follow(stamped)
       },

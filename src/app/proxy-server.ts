@@ -80,7 +80,7 @@ export async function buildProxyServer (
   const diskLog = host.log ?? await openOwnedLog(started, log, metrics)
   const parts = buildComponents(started, sandbox, log, metrics, redis, diskLog, host)
   const { now, proxy, tiers, isSandbox, cordons, upstreamPool, headPollers, upstreamLifecycle, tracker } = parts
-  const { following, spaces, peers, peerSync, backends, certificate, inFlight } = parts
+  const { following, spaces, peers, sharedHead, peerSync, backends, certificate, inFlight } = parts
   const { version, docs } = programInfo()
   const { otlpUrl, ...traced } = started.tracing
   const tracing = otlpUrl === null ? undefined : (await import('../tracing/otlp-exporter.js')).startTracing({
@@ -174,6 +174,7 @@ export async function buildProxyServer (
     following.close()
     await Promise.all([upstreamLifecycle.close(), ...tiers.map(async tier => await tier.close())])
     peerSync.stop()
+    await sharedHead?.stop()
     peers.stop()
     for (const backend of backends) await backend.stop()
     await tracing?.close()
@@ -198,6 +199,7 @@ export async function buildProxyServer (
       }))
       peers.start()
       peerSync.start()
+      sharedHead?.start()
       // A silent upstream must not prevent a process from serving cached responses or from stopping (law 6: the cache
       // can only help).
       await withTimeout(maxStartMs, headPollers.start())

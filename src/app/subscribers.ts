@@ -17,12 +17,17 @@ export function subscribeAll ({
   probes,
   redisBackend,
   peers,
+  sharedHead,
   peerSync
 }: Components): void {
   // Counts and logs first, so that a reset shows even if a later reaction fails.
   chain.reset.subscribe(({ by }) => {
     metrics.chainReset()
     log.warn(by === 'peer' ? 'chain reset reported by another process' : 'chain reset: a new space begins')
+  })
+  // Heads of the old chain say nothing about the new one.
+  chain.reset.subscribe(() => {
+    sharedHead?.changeSpace()
   })
   // Windows and verification belong to the old chain, and the choice of a space reads upstreams.
   chain.reset.subscribe(() => {
@@ -49,6 +54,9 @@ export function subscribeAll ({
     lowestRequested.clear()
     following.reset()
   })
+  chain.spaceChanged.subscribe(() => {
+    sharedHead?.changeSpace()
+  })
   chain.spaceChanged.subscribe(({ name }) => {
     log.info({ space: name }, 'space changed')
   })
@@ -67,7 +75,10 @@ export function subscribeAll ({
 
   // Peers share heads, so that none serves an older one than another did.
   chain.headAdvanced.subscribe(stamped => {
-    peers.publish({ kind: 'head', stamped })
+    if (sharedHead === undefined) peers.publish({ kind: 'head', stamped })
+  })
+  chain.servedHeadAdvanced.subscribe(() => {
+    sharedHead?.update()
   })
   chain.servedHeadAdvanced.subscribe(() => {
     versionWaits.finishReached()
@@ -92,6 +103,8 @@ export function subscribeAll ({
       case 'head':
         tracker.learnOfPeer(message.stamped)
         return
+      case 'heads':
+        return sharedHead?.onMessage(message)
       case 'fetched':
         return fetchLeases?.onEnded(message.lease, message)
       case 'tail':

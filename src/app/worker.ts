@@ -117,6 +117,7 @@ class PrimaryLink {
         return this.#primary.receive(message)
       case 'changed':
       case 'head':
+      case 'heads':
       case 'fetched':
       case 'tail':
       case 'digests':

@@ -24,6 +24,16 @@ export interface EncryptionKey {
   readonly text: string
 }
 
+/** Heads that several processes serve together: none serves one that another lacks. */
+export interface SharedHeads {
+  /** Returns true if every live process serves this version or a later one from now on; no version needs any. */
+  has(version: bigint | undefined): boolean
+  /** Fault as a readable sentence; `isServing` is false while every read is 503. */
+  readonly fault: { readonly text: string, readonly isServing: boolean } | undefined
+  /** Waits for the same; rejects with a 503 where it takes too long, or this process must catch up first. */
+  reach(version: bigint | undefined): Promise<void>
+}
+
 /**
  * Tracks the position that this process serves, which never goes back on one chain (law 4: headers are the present,
  * bodies are the past).
@@ -37,6 +47,9 @@ export class Tracker {
   #space: Space | undefined
   readonly #isShared: boolean
   #served: ResponsePosition | undefined
+  // Head that all processes have, while some may lack the newest one.
+  #held: ResponsePosition | undefined
+  #sharedHeads: SharedHeads | undefined
   #learnedAtMs = -Infinity
   #movedAtMs = -Infinity
   #peerHeadAtMs = -Infinity
@@ -90,12 +103,38 @@ export class Tracker {
 
   /** Position sent to clients. */
   get position (): Position | undefined {
-    return this.#served?.position
+    return this.stamped?.position
   }
 
   /** Position with the family of header names that carried it. */
   get stamped (): ResponsePosition | undefined {
+    return this.#held ?? this.#served
+  }
+
+  /** Head that clients get once other processes have it too, where they must; else the served one. */
+  get known (): ResponsePosition | undefined {
     return this.#served
+  }
+
+  /** Undefined where each process serves the heads that it knows. */
+  get sharedHeads (): SharedHeads | undefined {
+    return this.#sharedHeads
+  }
+
+  /** Serves heads together with other processes from now on. */
+  join (sharedHeads: SharedHeads): void {
+    this.#sharedHeads = sharedHeads
+  }
+
+  /** Serves this head until the next call, whatever is known; undefined serves what is known. */
+  hold (stamped: ResponsePosition | undefined): void {
+    this.#held = stamped && this.#withOldest(stamped)
+    this.#events.servedHeadAdvanced.publish()
+  }
+
+  /** False after another chain has replaced that of the held head. */
+  get isHeld (): boolean {
+    return this.#held !== undefined
   }
 
   /** Prefix of the upstream's own header names, once learned. */
@@ -255,6 +294,7 @@ export class Tracker {
   setOldest (oldest: Oldest): void {
     this.#oldest = oldest
     if (this.#served !== undefined) this.#served = this.#withOldest(this.#served)
+    if (this.#held !== undefined) this.#held = this.#withOldest(this.#held)
   }
 
   #serve (stamped: ResponsePosition): void {
@@ -266,6 +306,7 @@ export class Tracker {
 
   #clearPosition (): void {
     this.#served = undefined
+    this.#held = undefined
     this.#peerHeadAtMs = -Infinity
     this.#newest = undefined
     this.#proven = undefined

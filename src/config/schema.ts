@@ -203,7 +203,10 @@ export const configSchema = z.strictObject({
     when: ({ value }) => Array.isArray(value)
   })
     .superRefine(rejectDuplicateUpstreams, { when: ({ value }) => Array.isArray(value) }),
-  head: z.strictObject({ pollMs: z.int().min(10).max(600_000).default(1000) }).prefault({}),
+  head: z.strictObject({
+    pollMs: z.int().min(10).max(600_000).default(1000),
+    fleet: z.boolean().default(false)
+  }).prefault({}),
   readiness: z.strictObject({ requireUpstream: z.boolean().default(false) }).prefault({}),
   shutdown: z.strictObject({ drainSeconds: z.number().min(0).max(60).default(1) }).prefault({}),
   headers: z.strictObject({ emit: z.array(z.enum(['node', 'upstream'])).default(['node', 'upstream']) }).prefault({}),
@@ -284,7 +287,11 @@ export const configSchema = z.strictObject({
   }).prefault({}),
   downstream: z.strictObject({ cacheControl: z.enum(['revalidate', 'immutable', 'off']).default('revalidate') })
     .prefault({})
-}).superRefine(({ listen, admin, workers, upstreams, follow, latest, trustProxy }, context) => {
+}).superRefine(({ listen, admin, workers, upstreams, head, cache, follow, latest, trustProxy }, context) => {
+  const { url, cluster, sentinel } = cache.redis
+  if (head.fleet && workers === 1 && url === null && cluster.length === 0 && sentinel.name === null) {
+    reject(context, ['head'], 'expected cache.redis or several workers together with head.fleet: true')
+  }
   if (follow.mode === 'on' && latest.stateMs > 0) {
     const message = 'expected off or observe together with latest.stateMs: a read cannot have two ages'
     reject(context, ['follow', 'mode'], message)

@@ -27,6 +27,13 @@ export function statusConditionsOf (sources: StatusSources): StatusCondition[] {
     // Warns earlier than VarveCertificateExpiresInTwoDays.
     ...sources.degradedCertificate().map(amber),
     ...(drain.isDraining ? [draining] : []),
+    ...(tracker.sharedHeads?.fault === undefined
+      ? []
+      : [
+        tracker.sharedHeads.fault.isServing
+          ? amber(tracker.sharedHeads.fault.text)
+          : red(tracker.sharedHeads.fault.text)
+      ]),
     ...(info().isSandbox ? [amber('sandbox')] : []),
     ...upstreams.flatMap(upstream => reasonsOf(upstream, upstreams, tracker.servedStamp)).map(amber),
     ...upstreams.filter(({ isCordoned }) => isCordoned).map(({ name }) =>

@@ -30,7 +30,7 @@ function overallStatusOf (ready: boolean, conditions: readonly StatusCondition[]
 }
 
 function isReady ({ drain, tracker, upstreamPool, needsUpstream }: StatusSources): boolean {
-  return !drain.isDraining && tracker.position !== undefined &&
+  return !drain.isDraining && tracker.position !== undefined && tracker.sharedHeads?.fault?.isServing !== false &&
     (!needsUpstream() || upstreamPool.upstreams.some(canServe))
 }
 

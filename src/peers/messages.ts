@@ -14,6 +14,8 @@ export type PeerMessage =
   | { readonly kind: 'changed', readonly resetFrom?: string | undefined, readonly isRedisUp?: boolean }
   /** Brings a position to which a response moved the sender. */
   | { readonly kind: 'head', readonly stamped: ResponsePosition }
+  /** Announces the heads of a process that serves heads together with others. */
+  | SharedHeadMessage
   /** Says that a fetch for others has ended, to those that wait for it. */
   | FetchedMessage
   /** Brings what the reader of the tail has read. */
@@ -24,6 +26,23 @@ export type PeerMessage =
   | { readonly kind: 'demand', readonly demand: TailDemand }
   /** Brings the result of a poll, which serves all workers. */
   | { readonly kind: 'polled' } & ProbeResult
+
+/** Heads of a process that serves them together with others, and those that it waits for. */
+export interface SharedHeadMessage {
+  readonly kind: 'heads'
+  /** Names the process until it lapses. */
+  readonly id: string
+  /** Rises with each message of this process. */
+  readonly nth: number
+  /** Time of its last beat, on its own clock. */
+  readonly beatAtMs: number
+  /** Newest head that it has. */
+  readonly stamped: ResponsePosition | undefined
+  /** Version below which it serves no head; undefined while it serves nothing. */
+  readonly promised: bigint | undefined
+  readonly members: readonly string[]
+  readonly hasLeft: boolean
+}
 
 /** End of a fetch; to workers, which share no tier, it brings the entry, and the token of its lease. */
 export interface FetchedMessage {

@@ -10,6 +10,9 @@ export interface Heartbeat {
   readonly releases: readonly string[]
 }
 
+/** Sign of life of a process that serves heads together with others: a rising number. */
+export type Beat = Pick<Heartbeat, 'id' | 'beat'>
+
 /** Space that an upstream last had. */
 export type LastSpace = Pick<SpaceRecord, 'chainId' | 'name'>
 
@@ -48,6 +51,15 @@ export function parseHeartbeats (text: string | undefined): Heartbeat[] {
     if (!isObject(value)) return undefined
     const { id, beat, releases } = value
     return isText(id) && typeof beat === 'number' && isListOf(releases, isText) ? { id, beat, releases } : undefined
+  })
+}
+
+/** Parses the sealed beats of processes; leaves out what is none. */
+export function parseBeats (text: string | undefined): Beat[] {
+  return parseList(text, value => {
+    if (!isObject(value)) return undefined
+    const { id, beat } = value
+    return isText(id) && typeof beat === 'number' ? { id, beat } : undefined
   })
 }
 

@@ -2,7 +2,7 @@ import { type RedisLink } from '../redis/link.js'
 import { type RedisSubscriber } from '../redis/subscriber.js'
 import { decodeWithChecksum, encodeWithChecksum } from './checksummed-json.js'
 import { type SentMessage } from './messages.js'
-import { isObject, isSpaceName, isStamped } from './parse-records.js'
+import { isListOf, isObject, isSpaceName, isStamped } from './parse-records.js'
 import { type Carrier } from './peers.js'
 import { RedisRecords } from './records.js'
 
@@ -52,9 +52,9 @@ export class RedisCarrier implements Carrier {
   /** Publishes one message at a time, of the kinds that concern other hosts; a newer one replaces one that waits. */
   publish (message: SentMessage): void {
     const { kind } = message
-    if (kind !== 'changed' && kind !== 'head' && kind !== 'fetched' && kind !== 'digests') return
+    if (!['changed', 'head', 'heads', 'fetched', 'digests'].includes(kind)) return
     // Hosts may have other configurations and releases, and check every form on arrival.
-    this.#waiting.set(kind === 'fetched' ? message.lease : kind, {
+    this.#waiting.set(kind === 'fetched' ? message.lease : kind === 'heads' ? message.id : kind, {
       ...message,
       configuration: undefined,
       release: undefined
@@ -87,5 +87,15 @@ function parseMessage (text: string): SentMessage | undefined {
     return { kind, space, lease, isStored }
   }
   if (kind === 'digests' && typeof source === 'string') return { kind, space, source }
+  if (kind === 'heads') return parseSharedHead(value, space)
   return kind === 'head' && isStamped(stamped) ? { kind, space, stamped } : undefined
+}
+
+function parseSharedHead (value: Record<string, unknown>, space: string): SentMessage | undefined {
+  const { id, nth, beatAtMs, stamped, promised, members, hasLeft } = value
+  return typeof id === 'string' && typeof nth === 'number' && typeof beatAtMs === 'number' &&
+      (stamped === undefined || isStamped(stamped)) && (promised === undefined || typeof promised === 'bigint') &&
+      isListOf(members, member => typeof member === 'string') && typeof hasLeft === 'boolean'
+    ? { kind: 'heads', space, id, nth, beatAtMs, stamped, promised, members, hasLeft }
+    : undefined
 }

@@ -135,6 +135,7 @@ export class WorkerHandle {
         return this.calls.receive(message)
       case 'changed':
       case 'head':
+      case 'heads':
       case 'fetched':
       case 'tail':
       case 'digests':

@@ -23,7 +23,7 @@ export function followedHeadFor (
   const { minVersion } = pinned.read
   if (head === undefined || (minVersion !== undefined && head.position.head.version < minVersion)) return undefined
   // The served position has this head, and knows what upstreams have pruned since, which must not come back.
-  return context.tracker.stamped
+  return context.tracker.known
 }
 
 /** Returns a latest read as the read of the followed head's version. */

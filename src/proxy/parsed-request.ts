@@ -93,6 +93,7 @@ export class ParsedRequest implements MemoHolder {
       this.#servedPosition !== tracker.stamped || this.#space !== tracker.space || ifNoneMatch !== undefined ||
       this.#acceptEncoding !== acceptEncoding
     ) return undefined
+    if (tracker.sharedHeads?.has(this.#servedPosition?.position.head.version) === false) return undefined
     // A retired rendering needs a full look-up, which may refresh it (law 8: rendering can change, history cannot).
     if (this.#release !== undefined && releases.isRetiredRelease(this.#release)) return undefined
     if (this.#memo === undefined || (this.#expiresAtMs !== Infinity && now() >= this.#expiresAtMs)) return undefined

@@ -116,10 +116,12 @@ export class ResponseBuilder {
   /** Builds an error response in the node's shape. Known reads and missing versions carry the served position. */
   respondWithError (error: ErrorResponse, isKnownRead: boolean): ClientResponse {
     const body = Buffer.from(error.body)
-    const hasPosition = isKnownRead || isVersionNotFoundError(error)
+    const { position, sharedHeads } = this.#tracker
+    const hasPosition = (isKnownRead || isVersionNotFoundError(error)) &&
+      sharedHeads?.has(position?.head.version) !== false
     const status = ownCacheStatusOf(outcomeOfErrorStatus(error.status))
     const head = hasPosition
-      ? this.#commonHeaders.get(this.#tracker.position, status, 'no-store').rawHeaders
+      ? this.#commonHeaders.get(position, status, 'no-store').rawHeaders
       : ['cache-status', status, 'cache-control', 'no-store', ...this.#varyHeader(undefined)]
     return {
       status: error.status,

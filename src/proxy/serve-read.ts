@@ -9,6 +9,7 @@ import { auditHit, observeLatest } from './audit.js'
 import { commitFetched } from './commit.js'
 import { learnLastEvent } from './event-history.js'
 import { discardBody, fetchJudged, type FetchParts, isLaggingError } from './fetch.js'
+import { reachInAll } from './shared-position.js'
 import { atFollowedHead, followedHeadFor } from './followed-reads.js'
 import { adopt, servableEntry, lookUpTraced, lookUpBelowMemory, lookUpInMemory, lookUpInTiers } from './look-up.js'
 import {
@@ -56,8 +57,8 @@ const refreshTimeoutMs = 500
 
 /** Serves a parsed request from memory without awaiting; undefined if the read needs `serveRead`. */
 export function serveFromMemory (context: ReadParts, parsed: ParsedRequest): Hit | undefined {
-  const { space } = context.tracker
-  if (space === undefined) return undefined
+  const { space, known, sharedHeads } = context.tracker
+  if (space === undefined || sharedHeads?.has(known?.position.head.version) === false) return undefined
   const pinned = parsed.pinnedTo(space)
   const cached = lookUpInMemory(context, pinned)
   return cached === undefined || cached.isRetired ? undefined : serveHit(context, pinned, cached)
@@ -73,9 +74,12 @@ export function serveFromMemory (context: ReadParts, parsed: ParsedRequest): Hit
  * 4. Respond 410 for history that every upstream has pruned (law 11: "gone" and "not there" are facts, not guesses).
  * 5. Charge the client, because from here on the read costs an upstream request.
  * 6. Coalesce equal reads into one fetch, judge its response, and store it (law 3: only proven history is stored).
- * 7. Return the outcome with the position to stamp on it (law 4: headers are the present, bodies are the past).
+ * 7. Return the outcome with the position to stamp on it (law 4: headers are the present, bodies are the past), once
+ *    the other processes have that position too, where an operator wants that.
  */
 export async function serveRead (context: ReadParts, read: Read, client: ReadClient = noClient): Promise<Outcome> {
+  // Nothing is fetched for a read that gets a 503 anyway.
+  await context.tracker.sharedHeads?.reach(undefined)
   if (read.requestedVersion !== undefined) {
     context.lowestRequested.record(read.requestedVersion, context.tracker.position)
   }
@@ -96,7 +100,7 @@ export async function serveRead (context: ReadParts, read: Read, client: ReadCli
     rejectPrunedPage(context, outcome.fetched)
     if (outcome.name !== 'collapsed') context.metrics.missed(read.endpoint.name, missCauseOf(context, pinned, outcome))
   }
-  return outcome
+  return await reachInAll(context, read, outcome)
 }
 
 /** Returns why a read was no hit; an unfinished page or transaction is as moving as a latest read. */

@@ -32,7 +32,7 @@ upstreams:
     maxLagSeconds: 60
     priority: 0
     weight: 1
-head: { pollMs: 1000 }
+head: { pollMs: 1000, fleet: false }
 readiness: { requireUpstream: false }
 shutdown: { drainSeconds: 1 }
 headers: { emit: [node, upstream] }

@@ -1,0 +1,295 @@
+import { randomBytes } from 'node:crypto'
+import { unavailableError } from '../api/error-response.js'
+import { type ResponsePosition } from '../api/position.js'
+import { type SharedHeads, type Tracker } from '../chain/tracker.js'
+import { withTimeout } from '../with-timeout.js'
+import { encodeWithChecksum } from './checksummed-json.js'
+import { type SharedHeadMessage } from './messages.js'
+import { type Beat, parseBeats } from './parse-records.js'
+import { changeRecord, type Records } from './records.js'
+
+/** Parts of a process that serves heads together with others. */
+export interface SharedHeadOptions {
+  readonly tracker: Tracker
+  /** Records of all processes. */
+  readonly records: Records
+  readonly publish: (message: SharedHeadMessage) => void
+  /** True if messages come back to their sender, which shows that they arrive. */
+  readonly isEchoed: boolean
+  readonly now: () => number
+}
+
+/** Another process, as its messages and its rising number show it. */
+interface Member {
+  beat: number
+  roseAtMs: number
+  /** Undefined before its first message: nothing waits for it, since it serves nothing before we have replied. */
+  last: SharedHeadMessage | undefined
+}
+
+const beatEveryMs = 500
+// A process that could not renew its place for this long is no member: it serves nothing, and no other waits for it.
+const lapsedAfterMs = 2000
+// Longest wait for the other members: until one that is gone has lapsed and that was noticed.
+const maxWaitMs = lapsedAfterMs + 2 * beatEveryMs
+// A process that others do not accept for this long has no messages of theirs, or they have none of its own.
+const partedAfterMs = 3 * lapsedAfterMs
+const maxGone = 1000
+
+/**
+ * Head that several processes serve together: a client of several never sees it go back. Each announces the newest head
+ * that it has. What all have each promises to serve, and once all have promised it, it is served: in one round a
+ * process could serve a head while another, which has it, does not know yet that all do.
+ *
+ * A member lapses by its own clock, from before it wrote its beat, so before any other can have dropped it: clocks must
+ * run equally fast, no more. It comes back by another name, so no old message says anything about it.
+ */
+export class SharedHead implements SharedHeads {
+  readonly #options: SharedHeadOptions
+  readonly #members = new Map<string, Member>()
+  // Members that are gone for good, since one that lapses comes back by another name.
+  readonly #gone = new Set<string>()
+  readonly #waiting = new Set<() => void>()
+  #state: 'starting' | 'joined' | 'lapsed' | 'parted' = 'starting'
+  #id = newId()
+  #beat = 0
+  #beatAtMs = -Infinity
+  #memberUntilMs = -Infinity
+  #hasFailed = false
+  #beganAtMs: number
+  #nth = 0
+  #announced = ''
+  // Lowest version that this process still serves, and the one that all have promised.
+  #promised = -1n
+  #settled = -1n
+  #timer: NodeJS.Timeout | undefined
+  #isBeating = false
+  #isStopped = true
+
+  constructor (options: SharedHeadOptions) {
+    this.#options = options
+    this.#beganAtMs = options.now()
+  }
+
+  has (version: bigint | undefined): boolean {
+    return this.#isMember() ? (version ?? -1n) <= this.#settled : this.#state === 'parted'
+  }
+
+  get fault (): SharedHeads['fault'] {
+    if (this.#isMember()) return undefined
+    return this.#state === 'parted'
+      ? { text: 'head.fleet has no effect: this process cannot reach the others through Redis', isServing: true }
+      : { text: 'head.fleet: reads get 503 until the other processes know this one', isServing: false }
+  }
+
+  start (): void {
+    this.#isStopped = false
+    this.#schedule(0)
+  }
+
+  /** Leaves the members, so that no member waits for this process. */
+  async stop (): Promise<void> {
+    if (this.#isStopped) return
+    this.#isStopped = true
+    clearTimeout(this.#timer)
+    this.#announce(true)
+    // The last command of the connection, so the message has left before.
+    await this.#change(beats => beats).catch(() => {})
+  }
+
+  async reach (version: bigint | undefined): Promise<void> {
+    const { now } = this.#options
+    const endsAtMs = now() + maxWaitMs
+    while (!this.has(version)) {
+      if (this.#state === 'lapsed') throw unavailableError('this process of varve catches up with the others')
+      const leftMs = endsAtMs - now()
+      if (leftMs <= 0) throw unavailableError('other processes of varve lack the newest head')
+      await withTimeout(leftMs, new Promise<void>(resolve => this.#waiting.add(resolve)))
+    }
+  }
+
+  /** Takes a message of a process in the same space. */
+  onMessage (message: SharedHeadMessage): void {
+    const { id, nth, stamped, promised, members, hasLeft } = message
+    if (id === this.#id) this.#extend(message.beatAtMs)
+    if (id === this.#id || this.#gone.has(id)) return
+    const member = this.#members.get(id) ?? { beat: -1, roseAtMs: this.#options.now(), last: undefined }
+    // Two ways lead from a worker to another, so a message may come twice, or late.
+    if ((member.last?.nth ?? -1) >= nth) return
+    member.last = message
+    this.#members.set(id, member)
+    if (hasLeft) this.#drop(id)
+    // A member that does not wait for this process holds it for gone, as after the machine was suspended.
+    else if (promised !== undefined && this.#isMember() && !members.includes(this.#id)) this.#begin('lapsed')
+    if (stamped !== undefined) this.#options.tracker.learnOfPeer(stamped)
+    this.update()
+  }
+
+  /** Takes in a head that this process has learned, or what other members have announced. */
+  update (): void {
+    if (this.#isStopped) return
+    if (this.#state !== 'joined') this.#tryToJoin()
+    if (this.#state === 'joined') this.#raise()
+    this.#announce(false)
+    for (const resume of this.#waiting) resume()
+    this.#waiting.clear()
+  }
+
+  /** Begins again where the chain is another one: heads of the old one say nothing about it. */
+  changeSpace (): void {
+    if (this.#options.tracker.isHeld) return this.#schedule(0)
+    this.#members.clear()
+    this.#begin(this.#state === 'joined' ? 'starting' : this.#state)
+  }
+
+  #raise (): void {
+    const { tracker } = this.#options
+    let lowest = tracker.known
+    for (const { last } of this.#members.values()) {
+      if (last !== undefined && versionOf(last.stamped) < versionOf(lowest)) lowest = last.stamped
+    }
+    if (lowest !== undefined && versionOf(lowest) > this.#promised && tracker.mayBeOurs(lowest.position)) {
+      this.#promised = versionOf(lowest)
+      tracker.hold(lowest)
+    }
+    this.#settled = this.#promised
+    for (const { last } of this.#members.values()) {
+      // One that has not joined promises at least what it has announced before it serves anything.
+      if (last?.promised !== undefined && last.promised < this.#settled) this.#settled = last.promised
+    }
+  }
+
+  /** Joins once each member waits for this process, which knows what they serve. */
+  #tryToJoin (): void {
+    const { tracker: { known }, now } = this.#options
+    // A record that was lost just before the first beat has all members again at the second one.
+    if (this.#beat < 2 || now() >= this.#memberUntilMs) return
+    for (const { last } of this.#members.values()) {
+      if (last?.members.includes(this.#id) !== true || (last.promised ?? -1n) > versionOf(known)) return
+    }
+    this.#state = 'joined'
+    this.#promised = versionOf(known)
+    this.#options.tracker.hold(known)
+  }
+
+  #announce (hasLeft: boolean): void {
+    const members = [...this.#members].filter(([, { last }]) => last !== undefined).map(([id]) => id)
+    const stamped = this.#options.tracker.known
+    const promised = this.#state === 'joined' ? this.#promised : undefined
+    const text = [this.#beatAtMs, versionOf(stamped), promised, hasLeft, ...members].join()
+    if (text === this.#announced || this.#beat === 0) return
+    this.#announced = text
+    this.#options.publish({
+      kind: 'heads',
+      id: this.#id,
+      nth: this.#nth++,
+      beatAtMs: this.#beatAtMs,
+      stamped,
+      promised,
+      members,
+      hasLeft
+    })
+  }
+
+  /** Looks at the clock, since a process that was suspended serves before its timers run. */
+  #isMember (): boolean {
+    if (this.#state !== 'joined') return false
+    if (this.#options.now() < this.#memberUntilMs) return true
+    // A suspended process sees no failure in time, and another may serve a newer head meanwhile.
+    this.#begin(this.#hasFailed ? 'parted' : 'lapsed')
+    return false
+  }
+
+  #extend (beatAtMs: number): void {
+    if (this.#state === 'joined' && !this.#isMember()) return
+    this.#memberUntilMs = Math.max(this.#memberUntilMs, beatAtMs + lapsedAfterMs)
+  }
+
+  /** Begins to join, by a new name: what others know of the old one says nothing about this process. */
+  #begin (state: 'starting' | 'lapsed' | 'parted'): void {
+    this.#state = state
+    this.#id = newId()
+    this.#beat = 0
+    this.#hasFailed = false
+    this.#beganAtMs = this.#options.now()
+    this.#memberUntilMs = -Infinity
+    this.#promised = this.#settled = -1n
+    this.#options.tracker.hold(undefined)
+    this.#schedule(0)
+  }
+
+  #schedule (ms: number): void {
+    if (this.#isStopped) return
+    clearTimeout(this.#timer)
+    this.#timer = setTimeout(() => {
+      // The beat in flight schedules the next one.
+      if (this.#isBeating) return
+      this.#isBeating = true
+      const id = this.#id
+      this.#beatNow().catch(() => {}).finally(() => {
+        this.#isBeating = false
+        this.#schedule(id === this.#id ? beatEveryMs : 0)
+      })
+    }, ms).unref()
+  }
+
+  async #beatNow (): Promise<void> {
+    const { tracker, now, isEchoed } = this.#options
+    if (tracker.space === undefined) return
+    const [id, sentAtMs] = [this.#id, now()]
+    try {
+      const own = { id, beat: this.#beat + 1 }
+      const listed = await this.#change(beats => [...beats, own])
+      if (id !== this.#id) return
+      this.#beat = own.beat
+      this.#beatAtMs = sentAtMs
+      this.#hasFailed = false
+      this.#look(listed, sentAtMs)
+      if (!isEchoed) this.#extend(sentAtMs)
+    } catch {
+      if (this.#isMember()) this.#hasFailed = true
+      // An attempt of before a lapse fails after it in any case.
+      else if (id === this.#id) this.#state = 'parted'
+    }
+    if (!this.#isMember() && now() - this.#beganAtMs > partedAfterMs) this.#state = 'parted'
+    this.update()
+  }
+
+  /** Changes the numbers of all processes but this one; returns those of before. */
+  async #change (change: (others: ReadonlyArray<Beat>) => ReadonlyArray<Beat>): Promise<readonly Beat[]> {
+    const { records, tracker: { space } } = this.#options
+    let others: readonly Beat[] = []
+    if (space === undefined) return others
+    await changeRecord(records, `heads ${space.name}`, text => {
+      others = parseBeats(text).filter(({ id }) => id !== this.#id && !this.#gone.has(id))
+      return encodeWithChecksum(change(others))
+    })
+    return others
+  }
+
+  /** Finds members that are new, and those whose number no longer rises. */
+  #look (beats: readonly Beat[], readAtMs: number): void {
+    const nowMs = this.#options.now()
+    for (const { id, beat } of beats) {
+      const member = this.#members.get(id)
+      if (member === undefined) this.#members.set(id, { beat, roseAtMs: nowMs, last: undefined })
+      else if (beat > member.beat) Object.assign(member, { beat, roseAtMs: nowMs })
+    }
+    for (const [id, { roseAtMs }] of this.#members) if (readAtMs - roseAtMs >= lapsedAfterMs) this.#drop(id)
+  }
+
+  #drop (id: string): void {
+    this.#members.delete(id)
+    this.#gone.add(id)
+    const [oldest] = this.#gone
+    if (this.#gone.size > maxGone && oldest !== undefined) this.#gone.delete(oldest)
+  }
+}
+
+function newId (): string {
+  return randomBytes(6).toString('hex')
+}
+
+function versionOf (stamped: ResponsePosition | undefined): bigint {
+  return stamped?.position.head.version ?? -1n
+}
