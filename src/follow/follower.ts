@@ -18,7 +18,7 @@ export const followStates = [
 export type FollowState = typeof followStates[number]
 
 /** Results of a wait for a transaction. */
-export const transactionWaitResults = ['committed', 'timeout'] as const
+export const transactionWaitResults = ['committed', 'timeout', 'left'] as const
 
 /** One result of the closed list. */
 export type TransactionWaitResult = typeof transactionWaitResults[number]
@@ -183,17 +183,25 @@ export class Follower {
     return this.isServing && this.#state === 'following' && this.#options.maxAgeMs <= maxFindingMs
   }
 
-  /** Waits, within a limit, until the tail has a transaction; returns its version, undefined if none was read. */
-  async waitForTransaction (hash: StateDigest, timeoutMs: number): Promise<bigint | undefined> {
+  /**
+   * Waits, within a limit, until the tail has a transaction; returns its version, undefined if none was read before the
+   * client left.
+   */
+  async waitForTransaction (
+    hash: StateDigest,
+    timeoutMs: number,
+    clientGone: AbortSignal
+  ): Promise<bigint | undefined> {
     if (this.#finding.size >= maxFinding) return undefined
     let find = (): void => {}
     const found = new Promise<bigint | undefined>(resolve => {
       find = () => {
         const version = this.#knowledge.versionOf(hash)
-        if (version !== undefined || !this.findsTransactions) resolve(version)
+        if (version !== undefined || !this.findsTransactions || clientGone.aborted) resolve(version)
       }
     })
     this.#finding.add(find)
+    clientGone.addEventListener('abort', find, { once: true })
     find()
     this.#demandSink?.recordRead()
     this.#demandSink?.wake()

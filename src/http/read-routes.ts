@@ -160,7 +160,7 @@ async function serveMatch (
   const follower = match.isAwaited === true ? context.proxy.follower : undefined
   const outcome = follower === undefined
     ? await serveRead(context.proxy, read, reader)
-    : await serveAwaited(context.proxy, follower, read, reader)
+    : await serveAwaited(context.proxy, follower, read, reader, goneSignalOf(exchange))
   const isHit = outcome.name === 'hit'
   if (isHit) charge?.refund()
   // Remembers variants of hits only: others may never repeat. Minimum versions are in no variant key.
@@ -171,6 +171,14 @@ async function serveMatch (
   const response = context.responseBuilder.respond(read, outcome, responsePreferencesOf(headers))
   const source = isHit ? undefined : outcome.fetched.response.source
   sendResponse(context, exchange, match.endpoint.name, outcomeNameOf(outcome), response, source)
+}
+
+/** Builds a signal that is aborted once the client has left. */
+function goneSignalOf ({ response }: HttpExchange): AbortSignal {
+  const gone = new AbortController()
+  if (response.destroyed) gone.abort()
+  response.once('close', () => gone.abort())
+  return gone.signal
 }
 
 /** Finds a read that the tail can hold; nodes hold others, such as those in BCS, where no field proves the hash. */

@@ -18,13 +18,15 @@ const fetchMs = 500
 
 /**
  * Serves a read of a transaction by its hash, and holds it until the transaction is committed. A node answers first,
- * because the transaction may be older than what the tail knows; that answer stays good if nothing better comes.
+ * because the transaction may be older than what the tail knows; that answer stays good if nothing better comes. Once
+ * the client has left, nothing more is fetched for it.
  */
 export async function serveAwaited (
   context: AwaitParts,
   follower: Follower,
   read: Read,
-  client: ReadClient
+  client: ReadClient,
+  clientGone: AbortSignal
 ): Promise<Outcome> {
   const { now, tracker } = context
   const endsAtMs = now() + holdMs
@@ -32,8 +34,11 @@ export async function serveAwaited (
   const { space } = tracker
   if (!isUncommitted(outcome)) return outcome
   client.bytes?.holdWaiting(outcome.fetched.response.body)
-  const version = await follower.waitForTransaction(digestOfHash(read.path.slice(-64)), endsAtMs - now())
-  context.metrics.awaitedTransaction(version === undefined ? 'timeout' : 'committed')
+  const hash = digestOfHash(read.path.slice(-64))
+  const version = await follower.waitForTransaction(hash, endsAtMs - now(), clientGone)
+  const result = version === undefined ? 'timeout' : 'committed'
+  context.metrics.awaitedTransaction(clientGone.aborted ? 'left' : result)
+  if (clientGone.aborted) return outcome
   if (space !== tracker.space) {
     // The answer is of another chain (law 7: chains never mix).
     discardBody(outcome.fetched)

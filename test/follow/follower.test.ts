@@ -50,16 +50,27 @@ t.test('observing, an age of 0 and every state but following serve nothing', asy
 
 t.test('a wait for a transaction ends with its version, or when the ledger is followed no longer', async t => {
   const { follower, update, calls } = followerOf()
-  t.equal(await follower.waitForTransaction(16n, 5000), undefined, 'nothing is followed')
+  const stays = new AbortController().signal
+  t.equal(await follower.waitForTransaction(16n, 5000, stays), undefined, 'nothing is followed')
   update(100, 100, { begins: true })
-  const [committed, unknown] = [16n, 32n].map(async hash => await follower.waitForTransaction(hash, 5000))
+  const [committed, unknown] = [16n, 32n].map(async hash => await follower.waitForTransaction(hash, 5000, stays))
   update(101, 102)
   t.equal(await committed, 102n)
-  t.equal(await follower.waitForTransaction(16n, 5000), 102n, 'a transaction that was read before')
-  t.equal(await follower.waitForTransaction(32n, 1), undefined, 'a timeout')
+  t.equal(await follower.waitForTransaction(16n, 5000, stays), 102n, 'a transaction that was read before')
+  t.equal(await follower.waitForTransaction(32n, 1, stays), undefined, 'a timeout')
   follower.clear()
   t.equal(await unknown, undefined)
   t.equal(calls.saved, 2)
+})
+
+t.test('a wait for a transaction ends with its client', async t => {
+  const { follower, update } = followerOf()
+  update(100, 100, { begins: true })
+  const client = new AbortController()
+  const waits = follower.waitForTransaction(32n, 60_000, client.signal)
+  client.abort()
+  t.equal(await waits, undefined)
+  t.equal(await follower.waitForTransaction(32n, 60_000, client.signal), undefined, 'it left before')
 })
 
 t.test('a gap between updates loses what was known', async t => {

@@ -133,6 +133,21 @@ t.test('a wait for an unknown transaction ends after a second with what the node
   t.equal(await varve.metric('varve_transaction_waits_total{result="timeout"}'), 1)
 })
 
+t.test('a client that leaves ends its wait, for which nothing is read any more', async t => {
+  const { sandbox, varve } = await following(t)
+  const client = new AbortController()
+  const target = `/v1/transactions/wait_by_hash/0x${'ab'.repeat(32)}`
+  const left = t.rejects(fetch(`${varve.url}${target}`, { signal: client.signal }))
+  await until(() => sandbox.requests.countFor('transaction_by_hash') > 0, 'a node answers first')
+  client.abort()
+  await left
+  await until(
+    async () => await varve.metric('varve_transaction_waits_total{result="left"}') === 1,
+    'the wait has ended'
+  )
+  t.equal(await varve.metric('varve_transaction_waits_total{result="timeout"}'), 0)
+})
+
 t.test('a wait in BCS, or beside a tail that is read rarely, is left to the node', async t => {
   const { sandbox, varve } = await following(t)
   const rare = await following(t, { follow: { maxAgeMs: 2000 } })

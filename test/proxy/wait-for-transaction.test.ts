@@ -14,7 +14,8 @@ import { until } from '../support/until.js'
 /** Waits for the sandbox's pending transaction; `commit` runs once a node has answered, and returns its version. */
 async function waitFor (
   t: Test,
-  commit: (sandbox: Sandbox, context: ProxyParts) => Promise<bigint | undefined>
+  commit: (sandbox: Sandbox, context: ProxyParts) => Promise<bigint | undefined>,
+  clientGone = new AbortController().signal
 ): Promise<{ sandbox: Sandbox, context: ProxyParts, outcome: Outcome }> {
   const sandbox = await startSandboxNode(t, { blocks: 50, prunedBlocks: 0 })
   const { ledger } = sandbox
@@ -22,7 +23,7 @@ async function waitFor (
   const { context } = contextAt(t, sandbox.url)
   const read = readOfTarget(`/v1/transactions/by_hash/${String(pendingTransactions(ledger, ledger.height)[0]?.hash)}`)
   const follower = { waitForTransaction: async () => await commit(sandbox, context) }
-  const outcome = await serveAwaited(context, follower as unknown as Follower, read, noClient)
+  const outcome = await serveAwaited(context, follower as unknown as Follower, read, noClient, clientGone)
   return { sandbox, context, outcome }
 }
 
@@ -57,6 +58,17 @@ t.test('a wait whose transaction cannot be fetched in time ends with what the no
     t.equal(typeOf(outcome), 'pending_transaction', fault.kind)
     await until(() => context.upstreamPool.upstreams[0]?.health.inFlight === 0, 'the late response has come')
   }
+})
+
+t.test('nothing more is fetched for a client that has left its wait', async t => {
+  const client = new AbortController()
+  const { sandbox, outcome } = await waitFor(t, async ({ ledger }) => {
+    ledger.grow()
+    client.abort()
+    return ledger.head.version
+  }, client.signal)
+  t.equal(typeOf(outcome), 'pending_transaction')
+  t.equal(sandbox.requests.countFor('transaction_by_hash'), 1)
 })
 
 t.test('a wait that a reset ends is answered by the new chain', async t => {
