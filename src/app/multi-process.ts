@@ -174,6 +174,7 @@ class PrimaryProcess implements Serving {
     return {
       ...logMethodsFor(member, this.diskLog),
       take: (...charge: Parameters<PrimaryMethods['take']>) => this.#buckets.take(...charge),
+      level: (...asked: Parameters<PrimaryMethods['level']>) => this.#buckets.level(...asked),
       refund: (...charge: Parameters<PrimaryMethods['refund']>) => {
         this.#buckets.refund(...charge)
       },

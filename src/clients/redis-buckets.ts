@@ -16,6 +16,20 @@ redis.call('SET', KEYS[1], string.format('%.3f', full + taken), 'PX', math.ceil(
 return 0
 `
 
+const levelScript = `
+local time = redis.call('TIME')
+local now = time[1] * 1000 + time[2] / 1000
+local every, burst, most = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local full = tonumber(redis.call('GET', KEYS[1]) or '') or now
+if not (full >= now and full <= now + every * burst) then full = now end
+local lowered = now + every * (burst - most)
+if lowered > full then
+  full = lowered
+  redis.call('SET', KEYS[1], string.format('%.3f', full), 'PX', math.ceil(full - now))
+end
+return math.floor(burst - (full - now) / every + 0.001)
+`
+
 const refundScript = `
 local full = tonumber(redis.call('GET', KEYS[1]) or '')
 if not full then return 0 end
@@ -65,6 +79,14 @@ export class RedisBuckets implements TokenBuckets {
     return waitMs
   }
 
+  async level (clientId: string, allowance: ClientRateLimit, atMost = allowance.burst): Promise<number> {
+    const { perSecond, burst } = allowance
+    const level = await this.#runScript(levelScript, clientId, 1000 / perSecond, burst, atMost)
+    return level !== undefined && level >= 0 && level <= burst
+      ? level
+      : await this.#fallback.level(clientId, allowance, atMost)
+  }
+
   refund (clientId: string, allowance: ClientRateLimit): void {
     this.#limitedUntilMs.delete(clientId)
     this.#link.run(
@@ -81,15 +103,21 @@ export class RedisBuckets implements TokenBuckets {
     { perSecond, burst }: ClientRateLimit,
     count: number
   ): Promise<number | undefined> {
+    const interval = 1000 / perSecond
+    const waitMs = await this.#runScript(takeScript, clientId, interval, burst, count)
+    // Rejects values that this script cannot return.
+    return waitMs !== undefined && waitMs >= 0 && waitMs <= Math.ceil(count * interval) ? waitMs : undefined
+  }
+
+  /** Undefined where Redis gives no number. */
+  async #runScript (script: string, clientId: string, ...values: number[]): Promise<number | undefined> {
     try {
-      const interval = 1000 / perSecond
-      const waitMs = await this.#link.run(
+      const result = await this.#link.run(
         'limit',
-        async client => await client.eval(takeScript, 1, this.#prefix + clientId, interval, burst, count)
+        async client => await client.eval(script, 1, this.#prefix + clientId, ...values)
       )
       this.#scriptError = undefined
-      // Rejects values that this script cannot return.
-      return typeof waitMs === 'number' && waitMs >= 0 && waitMs <= Math.ceil(count * interval) ? waitMs : undefined
+      return typeof result === 'number' ? result : undefined
     } catch (error) {
       // The link counts the failure; a script error lasts until an operator changes Redis.
       if (error instanceof Error && error.name === 'ReplyError') this.#scriptError = error.message

@@ -12,14 +12,21 @@ export interface TokenBuckets {
   take(clientId: string, allowance: ClientRateLimit, count?: number): number | Promise<number>
   /** Takes a token without waiting; only buckets of this process can. */
   takeNow?(clientId: string, allowance: ClientRateLimit): number
+  /** Lowers the tokens to this many at most, and returns how many there are. */
+  level(clientId: string, allowance: ClientRateLimit, atMost?: number): number | Promise<number>
   /** Returns a token for a request that turned out to be free. */
   refund(clientId: string, allowance: ClientRateLimit): void
 }
 
 /** Buckets that cannot be reached: a caller has another limit for itself. */
 export const noBuckets: TokenBuckets = {
-  take: async () => await Promise.reject(new Error('no buckets can be reached')),
+  take: unreachable,
+  level: unreachable,
   refund: () => {}
+}
+
+async function unreachable (): Promise<number> {
+  return await Promise.reject(new Error('no buckets can be reached'))
 }
 
 // Bounds memory to some 10 MB (law 10: nothing grows without bound); the least recent client is dropped and starts with
@@ -41,6 +48,18 @@ export class LocalBuckets implements TokenBuckets {
   }
 
   takeNow (clientId: string, allowance: ClientRateLimit, count = 1): number {
+    return this.#bucketOf(clientId).take(this.#now(), tokenRateOf(allowance), count)
+  }
+
+  level (clientId: string, allowance: ClientRateLimit, atMost?: number): number {
+    return this.#bucketOf(clientId).level(this.#now(), tokenRateOf(allowance), atMost)
+  }
+
+  refund (clientId: string, allowance: ClientRateLimit): void {
+    this.#buckets.get(clientId)?.refund(tokenRateOf(allowance))
+  }
+
+  #bucketOf (clientId: string): TokenBucket {
     const bucket = this.#buckets.get(clientId) ?? new TokenBucket()
     this.#buckets.delete(clientId)
     this.#buckets.set(clientId, bucket)
@@ -48,11 +67,7 @@ export class LocalBuckets implements TokenBuckets {
       if (this.#buckets.size <= maxClients) break
       this.#buckets.delete(leastRecent)
     }
-    return bucket.take(this.#now(), tokenRateOf(allowance), count)
-  }
-
-  refund (clientId: string, allowance: ClientRateLimit): void {
-    this.#buckets.get(clientId)?.refund(tokenRateOf(allowance))
+    return bucket
   }
 }
 

@@ -167,6 +167,7 @@ interface Shape {
   /** Names that the keys of a map may have. */
   readonly propertyNames?: { readonly enum?: readonly string[] }
   readonly items?: Shape
+  readonly anyOf?: readonly Shape[]
   readonly default?: unknown
   readonly description?: string
 }
@@ -174,8 +175,13 @@ interface Shape {
 /** Returns the part of the JSON schema at a key; undefined for an unknown one. */
 function shapeAt (path: readonly string[]): Shape | undefined {
   let shape: Shape | undefined = wholeShape()
-  for (const key of path) shape = shape?.properties?.[key] ?? shape?.items
+  for (const key of path) shape = mapIn(shape?.properties?.[key] ?? shape?.items)
   return shape
+}
+
+/** Finds the map in what may also be null. */
+function mapIn (shape: Shape | undefined): Shape | undefined {
+  return shape?.anyOf?.find(({ properties }) => properties !== undefined) ?? shape
 }
 
 /**
@@ -204,7 +210,7 @@ function wholeShape (): Shape {
 function pathsIn ({ properties = {}, items }: Shape, above: readonly string[] = []): string[][] {
   const below = Object.entries(properties).flatMap(([key, shape]) => [
     [...above, key],
-    ...pathsIn(shape, [...above, key])
+    ...pathsIn(mapIn(shape) ?? shape, [...above, key])
   ])
   return items === undefined ? below : [...below, ...pathsIn(items, [...above.slice(0, -1), `${above.at(-1) ?? ''}[]`])]
 }

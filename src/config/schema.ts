@@ -117,6 +117,16 @@ const resolveTo = z.string().refine(
   'expected any, all or an IP address'
 ).describe('any, all or an IP address')
 
+const unitBudget = z.strictObject({
+  units: positive,
+  windowSeconds: z.int().min(1).max(86_400).default(300),
+  costs: z.partialRecord(z.enum(['default', ...endpointNames]), positive).default({})
+}).superRefine(({ units, costs }, context) => {
+  for (const [endpoint, cost] of Object.entries(costs)) {
+    if (cost * 10 > units) reject(context, ['costs', endpoint], 'expected at most a tenth of the units')
+  }
+})
+
 const upstream = z.strictObject({
   name: name.optional(),
   url: upstreamUrl,
@@ -126,6 +136,7 @@ const upstream = z.strictObject({
   timeoutMs: z.int().min(1).max(600_000).default(5000),
   maxConcurrent: z.int().min(1).max(65_535).default(256),
   requestsPerSecond: positive.nullable().default(null),
+  budget: unitBudget.nullable().default(null),
   caFile: optionalFile,
   certFile: optionalFile,
   keyFile: optionalFile,

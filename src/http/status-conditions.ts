@@ -107,8 +107,8 @@ function reasonsOf (
   const { exhaustedLimit, queued, streams, maxConcurrent } = limiter
   const slots = exhaustedLimit === undefined
     ? []
-    : exhaustedLimit === 'requestsPerSecond'
-    ? [`${name} has used up its requestsPerSecond: ${queued} requests wait`]
+    : exhaustedLimit !== 'maxConcurrent'
+    ? [`${name} has used up its ${exhaustedLimit}: ${queued} requests wait`]
     : [`${name} has no free slot: ${queued} requests wait, ${streams} of ${maxConcurrent} slots are held by streams`]
   const { state, stateReason: reason } = upstream
   const lagSeconds = lagSecondsOf(upstream, upstreams, served) ?? 0

@@ -122,7 +122,12 @@ function upstreamStatusOf (
     inFlight: limiter.inFlight,
     waiting: limiter.queued,
     streams: limiter.streams,
-    maxConcurrent: limiter.maxConcurrent
+    maxConcurrent: limiter.maxConcurrent,
+    budget: limiter.budget && {
+      left: limiter.budget.left,
+      max: limiter.budget.rate.burst,
+      refillPerSecond: Math.round(limiter.budget.rate.perSecond * 100) / 100
+    }
   }
 }
 

@@ -271,6 +271,11 @@ export const metricGroups = {
       upstream,
       source: tokenSources
     }),
+    varve_upstream_budget_units: gauge(
+      'min',
+      'Units of the budget of the upstream, of all processes: left to spend at once, and most that are saved.',
+      { upstream, kind: ['left', 'max'] }
+    ),
     varve_upstream_waiting: gauge('sum', 'Requests queued for a slot of the upstream.', { upstream }),
     varve_upstream_slots_held_by_streams: gauge('sum', 'Slots held by responses that stream.', { upstream }),
     varve_upstream_streams_broken_off_total: counter(

@@ -162,6 +162,15 @@ export class Metrics {
     add('varve_upstream_oldest_version', each(({ window }) => Number(window?.oldest ?? NaN)))
     add('varve_upstream_in_flight', each(({ limiter }) => limiter.inFlight))
     add('varve_upstream_max_concurrent', each(({ limiter }) => limiter.maxConcurrent))
+    add(
+      'varve_upstream_budget_units',
+      () =>
+        upstreamPool.upstreams.flatMap(({ name, limiter: { budget } }): LabelledValue[] =>
+          budget === undefined
+            ? []
+            : [[{ upstream: name, kind: 'left' }, budget.left], [{ upstream: name, kind: 'max' }, budget.rate.burst]]
+        )
+    )
     add('varve_upstream_waiting', each(({ limiter }) => limiter.queued))
     add('varve_upstream_slots_held_by_streams', each(({ limiter }) => limiter.streams))
     add('varve_in_flight_bytes', () => inFlight.bytes)

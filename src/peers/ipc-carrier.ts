@@ -74,6 +74,12 @@ export class IpcBuckets implements TokenBuckets {
     )
   }
 
+  async level (clientId: string, allowance: ClientRateLimit, atMost?: number): Promise<number> {
+    return await this.#primary.call(takeTimeoutMs, 'level', clientId, allowance, atMost).catch(
+      async () => await this.#fallback.level(clientId, allowance, atMost)
+    )
+  }
+
   refund (clientId: string, allowance: ClientRateLimit): void {
     this.#primary.call(takeTimeoutMs, 'refund', clientId, allowance).catch(() => {})
   }

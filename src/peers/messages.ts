@@ -121,6 +121,7 @@ export type ToPrimary =
 /** Methods of the primary process that a worker calls. */
 export interface PrimaryMethods extends LogMethods {
   take(clientId: string, allowance: ClientRateLimit, count?: number): number
+  level(clientId: string, allowance: ClientRateLimit, atMost?: number): number
   refund(clientId: string, allowance: ClientRateLimit): void
   readRecord(place: RecordPlace, name: string): Promise<string | undefined>
   replaceRecord(place: RecordPlace, name: string, before: string | undefined, after: string): Promise<boolean>

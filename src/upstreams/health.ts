@@ -1,3 +1,5 @@
+import { headerOf, type UpstreamResponse } from '../api/upstream-response.js'
+
 // Keeps 500 samples; below 50, a few slow reads would distort the percentile.
 const maxSamples = 500
 const minSamples = 50
@@ -152,6 +154,23 @@ export function readRetryAfterMs (retryAfter: string | undefined, date: string |
   if (/^[0-9]{1,9}$/.test(text)) return Number(text) * 1000
   const [untilMs, sentMs] = [readHttpDateMs(text), readHttpDateMs(date)]
   return untilMs === undefined || sentMs === undefined ? defaultBackoffMs : Math.max(0, untilMs - sentMs)
+}
+
+// "RateLimit: limit=100, remaining=7", or "default";r=7 as in later drafts of the header.
+const rateLimitRest = /(?:\bremaining=|;\s*r=)([0-9]{1,15})/
+const bodyRest = /"[a-z_-]*remaining[a-z_-]*"\s*:\s*"?([0-9]{1,15})/i
+
+/**
+ * Reads the units that a 429 says are left: from a header or the body, else none where the body is about units;
+ * undefined where it says nothing.
+ */
+export function readUnitsLeft (response: UpstreamResponse): number | undefined {
+  const plain = ['ratelimit-remaining', 'x-ratelimit-remaining'].map(name => headerOf(response, name))
+    .find(text => text !== undefined && /^[0-9]{1,15}$/.test(text))
+  const text = response.body.toString('latin1', 0, 4096)
+  const rest = plain ?? rateLimitRest.exec(headerOf(response, 'ratelimit') ?? '')?.[1] ?? bodyRest.exec(text)?.[1]
+  if (rest !== undefined) return Number(rest)
+  return /compute units/i.test(text) ? 0 : undefined
 }
 
 // Requires a day name, since Date.parse accepts almost any text.

@@ -1,5 +1,5 @@
-import { type TokenBuckets } from '../clients/token-buckets.js'
-import { TokenBucket } from '../token-bucket.js'
+import { type ClientRateLimit, type TokenBuckets } from '../clients/token-buckets.js'
+import { TokenBucket, type TokenRate } from '../token-bucket.js'
 
 /** Closed list of places that a token of an upstream's rate comes from: the bucket of all processes, or one's share. */
 export const tokenSources = ['all', 'share'] as const
@@ -10,19 +10,35 @@ export type TokenSource = typeof tokenSources[number]
 /** Limits of upstreams that processes share. */
 export interface SharedLimits {
   /** Buckets of all processes, which reject while they cannot be reached; undefined for a process without peers. */
-  readonly buckets: Pick<TokenBuckets, 'take'> | undefined
+  readonly buckets: Pick<TokenBuckets, 'take' | 'level'> | undefined
   /** Processes that share the rate of an upstream, as last known. */
   readonly processes: () => number
   /** Hosts that share the slots of an upstream, as last known. */
   readonly hosts: () => number
 }
 
+/** Tokens that an upstream grants, and how one process takes them. */
+export interface GrantedRate extends ClientRateLimit {
+  /** Most tokens that are taken at once. */
+  readonly batch: number
+  /** Tokens are used within this time or never, or each process could save some. */
+  readonly lifetimeMs: number
+}
+
+/** Compute units that an upstream grants in any window, and what a request costs, by endpoint. */
+export interface UnitBudget {
+  readonly units: number
+  readonly windowSeconds: number
+  readonly costs: Readonly<Partial<Record<string, number>>>
+}
+
 /** Parts that the tokens of one upstream need. */
 export interface SharedRateOptions {
-  readonly name: string
-  readonly buckets: Pick<TokenBuckets, 'take'>
+  /** Name of the bucket of all processes. */
+  readonly bucket: string
+  readonly rate: GrantedRate
+  readonly buckets: Pick<TokenBuckets, 'take' | 'level'>
   readonly processes: () => number
-  readonly perSecond: number
   readonly now: () => number
   readonly taken: (source: TokenSource, count: number) => void
   /** Runs when tokens have come, or may be asked for again. */
@@ -33,10 +49,36 @@ export interface SharedRateOptions {
 const batchSeconds = 0.05
 // Tokens of this time are saved while no process takes any.
 const burstSeconds = 0.1
-// Tokens are used soon or never, or each process could save some for one second.
-const lifetimeMs = 100
 // Work that can wait stays away for this long after the bucket had no token.
 const scarceForMs = 1000
+// Time between two looks at what others took.
+const lookEveryMs = 1000
+/** Part of the units of a window that may be spent at once; the others come back evenly. */
+export const unitsAtOnce = 0.1
+
+/** Tokens of requests in any second. */
+export function requestRateOf (perSecond: number): GrantedRate {
+  return {
+    perSecond,
+    burst: Math.max(1, Math.floor(perSecond * burstSeconds)),
+    batch: Math.max(1, Math.floor(perSecond * batchSeconds)),
+    lifetimeMs: 100
+  }
+}
+
+/** Tokens of compute units: what is saved and comes back is no more than a window has, wherever it begins. */
+export function unitRateOf ({ units, windowSeconds, costs }: UnitBudget): GrantedRate {
+  const burst = Math.max(1, Math.floor(units * unitsAtOnce))
+  const lifetimeMs = 1000
+  const perSecond = (units - burst) / (windowSeconds + lifetimeMs / 1000)
+  const largest = Math.max(1, ...Object.values(costs).map(cost => cost ?? 1))
+  return { perSecond, burst, batch: Math.max(largest, Math.floor(perSecond * batchSeconds)), lifetimeMs }
+}
+
+/** Units that a request of an endpoint costs. */
+export function unitCostOf (budget: UnitBudget | null | undefined, endpoint: string): number {
+  return budget?.costs[endpoint] ?? budget?.costs['default'] ?? 1
+}
 
 /**
  * Tokens of an upstream's rate that this process has taken from the bucket of all processes, in batches. Without that
@@ -44,8 +86,6 @@ const scarceForMs = 1000
  */
 export class SharedRate {
   readonly #options: SharedRateOptions
-  readonly #batch: number
-  readonly #burst: number
   readonly #share = new TokenBucket()
   // Below zero after requests that had to be sent again.
   #count = 0
@@ -54,11 +94,41 @@ export class SharedRate {
   #emptyAtMs = -Infinity
   #isTaking = false
   #timer: NodeJS.Timeout | undefined
+  // Tokens in the bucket, when they were last looked up.
+  #seen: number
+  #seenAtMs: number
+  #lookedAtMs = -Infinity
+  #taken = 0
 
   constructor (options: SharedRateOptions) {
     this.#options = options
-    this.#batch = Math.max(1, Math.floor(options.perSecond * batchSeconds))
-    this.#burst = Math.max(1, Math.floor(options.perSecond * burstSeconds))
+    this.#seen = options.rate.burst
+    this.#seenAtMs = options.now()
+  }
+
+  get rate (): GrantedRate {
+    return this.#options.rate
+  }
+
+  /** Tokens left to all processes, and those at hand; what others took is at most a second old where this is read. */
+  get left (): number {
+    const { rate: { perSecond, burst }, now } = this.#options
+    if (now() - this.#lookedAtMs >= lookEveryMs) this.#look()
+    const earned = (now() - this.#seenAtMs) / 1000 * perSecond
+    return Math.max(0, Math.floor(Math.min(burst, this.#seen + earned) + this.#atHand))
+  }
+
+  /** True if less than half of the tokens that can be saved are left. */
+  get isHalfUsed (): boolean {
+    return this.left * 2 < this.#options.rate.burst
+  }
+
+  /** Lowers the tokens of all processes to what the upstream says is left. */
+  correct (left: number): void {
+    this.#seen = Math.min(this.left, left)
+    this.#seenAtMs = this.#options.now()
+    this.#count = Math.min(0, this.#atHand)
+    this.#look(left)
   }
 
   get isAtHand (): boolean {
@@ -75,14 +145,14 @@ export class SharedRate {
     return this.#options.now() - this.#emptyAtMs < scarceForMs
   }
 
-  /** Uses a token, also one that is not at hand: a request that was sent again is paid later. */
-  use (): void {
-    this.#count = this.#atHand - 1
+  /** Uses tokens, also some that are not at hand: a request that was sent again is paid later. */
+  use (count = 1): void {
+    this.#count = this.#atHand - count
   }
 
-  /** Returns the token of a request that was not sent. */
-  giveBack (): void {
-    this.#count++
+  /** Returns the tokens of a request that was not sent. */
+  giveBack (count = 1): void {
+    this.#count += count
   }
 
   /** Takes a batch in advance where a process sends so often that it uses it before it expires. */
@@ -95,11 +165,17 @@ export class SharedRate {
   take (wanted: number): void {
     if (this.#isTaking || this.#timer !== undefined) return
     this.#isTaking = true
-    this.#take(Math.max(1, Math.min(wanted - Math.min(0, this.#atHand), this.#batch))).then(waitMs => {
+    const { batch } = this.#options.rate
+    this.#take(Math.max(1, Math.min(wanted - Math.min(0, this.#atHand), batch))).then(waitMs => {
       this.#isTaking = false
       if (waitMs > 0) this.#wait(waitMs)
       else this.#options.onChange()
     }, () => {})
+  }
+
+  /** Upper bound of tokens that come within a time, with those that are left. */
+  capacityWithin (ms: number): number {
+    return Math.ceil(this.left + ms / 1000 * this.#options.rate.perSecond)
   }
 
   close (): void {
@@ -108,9 +184,9 @@ export class SharedRate {
 
   /** Returns 0 with tokens, else milliseconds until there are any. */
   async #take (count: number): Promise<number> {
-    const { name, buckets, perSecond } = this.#options
+    const { bucket, buckets, rate: { perSecond, burst } } = this.#options
     try {
-      const waitMs = await buckets.take(`upstream ${name}`, { perSecond, burst: this.#burst }, count)
+      const waitMs = await buckets.take(bucket, { perSecond, burst }, count)
       if (waitMs === 0) this.#add('all', count)
       return waitMs
     } catch {
@@ -119,19 +195,37 @@ export class SharedRate {
   }
 
   #takeOfShare (wanted: number): number {
-    const { perSecond, processes, now } = this.#options
-    const interval = 1000 * processes() / perSecond
-    // A fraction of a request is none, and earns one in time.
-    const burst = Math.max(1, Math.floor(this.#burst / processes()))
-    const count = Math.min(wanted, burst)
-    const waitMs = this.#share.take(now(), { interval, burst }, count)
+    const rate = this.#shareRate
+    const count = Math.min(wanted, rate.burst)
+    const waitMs = this.#share.take(this.#options.now(), rate, count)
     if (waitMs === 0) this.#add('share', count)
     return waitMs
   }
 
+  get #shareRate (): TokenRate {
+    const { rate: { perSecond, burst }, processes } = this.#options
+    // A fraction of a request is none, and earns one in time.
+    return { interval: 1000 * processes() / perSecond, burst: Math.max(1, Math.floor(burst / processes())) }
+  }
+
+  /** Looks up the tokens of all processes, or of its share, and lowers them to this many at most. */
+  #look (atMost?: number): void {
+    const { bucket, buckets, rate: { perSecond, burst }, now } = this.#options
+    this.#lookedAtMs = now()
+    const takenBefore = this.#taken
+    const looked = async (): Promise<number> => await buckets.level(bucket, { perSecond, burst }, atMost)
+    looked().catch(() => this.#share.level(now(), this.#shareRate, atMost)).then(seen => {
+      // Counts what was taken meanwhile, which the bucket may not have known.
+      this.#seen = seen - (this.#taken - takenBefore)
+      this.#seenAtMs = now()
+    }, () => {})
+  }
+
   #add (source: TokenSource, count: number): void {
-    const { now, taken } = this.#options
+    const { now, taken, rate: { lifetimeMs } } = this.#options
     this.#count = this.#atHand + count
+    this.#seen -= count
+    this.#taken += count
     this.#expiresAtMs = now() + lifetimeMs
     taken(source, count)
   }

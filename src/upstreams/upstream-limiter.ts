@@ -1,12 +1,21 @@
 import { clientShare, ClientShares } from '../clients/client-shares.js'
-import { type SharedLimits, SharedRate, type TokenSource } from './shared-rate.js'
+import { LocalBuckets } from '../clients/token-buckets.js'
+import {
+  requestRateOf,
+  type SharedLimits,
+  SharedRate,
+  type TokenSource,
+  type UnitBudget,
+  unitRateOf
+} from './shared-rate.js'
 import { type CancelSignal } from './upstream-request.js'
 
 /** Limits of one upstream. */
 export interface UpstreamLimiterOptions {
   readonly maxConcurrent: number
   /** Null: no limit. */
-  readonly requestsPerSecond: number | null
+  readonly requestsPerSecond?: number | null
+  readonly budget?: UnitBudget | null | undefined
   readonly now: () => number
   /** Runs after a stream was broken off for others. */
   readonly onBrokenOff?: () => void
@@ -18,13 +27,15 @@ export interface UpstreamLimiterOptions {
 }
 
 /** Limit of an upstream that requests can exhaust, by its configuration key. */
-export type ExhaustedLimit = 'maxConcurrent' | 'requestsPerSecond'
+export type ExhaustedLimit = 'maxConcurrent' | 'requestsPerSecond' | 'budget'
 
 /** Request for a slot, with a queue timeout. */
 export interface SlotRequest {
   readonly clientId: string | undefined
   /** Probes go before client requests and are never shed. */
   readonly isProbe: boolean
+  /** Units of the budget that the request costs. */
+  readonly units?: number
   readonly timeoutMs: number
   readonly signal: CancelSignal | undefined
 }
@@ -32,7 +43,7 @@ export interface SlotRequest {
 /** No slot was free: the queue is full, or the queue timeout passed. */
 export class NoSlotError extends Error {}
 
-interface Waiter extends Pick<RequestSlot, 'clientId' | 'isProbe'> {
+interface Waiter extends SlotWish {
   start(slot: RequestSlot): void
   reject(): void
 }
@@ -43,18 +54,22 @@ interface Stream {
   breakOff(reason: Error): void
 }
 
+type SlotWish = Pick<RequestSlot, 'clientId' | 'isProbe' | 'units'>
+
 /** Slot of one request in flight. */
 export class RequestSlot {
   readonly clientId: string
   readonly isProbe: boolean
+  readonly units: number
   isSent = false
   stream: Stream | undefined
   readonly #limiter: UpstreamLimiter
 
-  constructor (limiter: UpstreamLimiter, clientId: string, isProbe: boolean) {
+  constructor (limiter: UpstreamLimiter, { clientId, isProbe, units }: SlotWish) {
     this.#limiter = limiter
     this.clientId = clientId
     this.isProbe = isProbe
+    this.units = units
   }
 
   /** Records that the response is streamed. */
@@ -84,6 +99,8 @@ export class UpstreamLimiter {
   readonly #maxConcurrent: number
   readonly #hosts: () => number
   readonly #rateLimiter: RateLimiter | undefined
+  /** Units of the budget of all processes. */
+  readonly budget: SharedRate | undefined
   readonly #probeQueue = new Set<Waiter>()
   readonly #clientQueue = new ClientShares<Waiter>()
   readonly #onIdle: Array<() => void> = []
@@ -93,28 +110,42 @@ export class UpstreamLimiter {
   #lastExhausted: { readonly limit: ExhaustedLimit, readonly atMs: number } | undefined
   #inFlight = 0
   #clientsInFlight = 0
+  #queuedUnits = 0
   #wasProbeServed = false
   #timer: NodeJS.Timeout | undefined
   #streamTimer: NodeJS.Timeout | undefined
 
   constructor (options: UpstreamLimiterOptions) {
-    const { maxConcurrent, requestsPerSecond, now, onBrokenOff = () => {} } = options
+    const { maxConcurrent, requestsPerSecond = null, budget = null, now, onBrokenOff = () => {} } = options
     const { shared, name = '', tookTokens = () => {} } = options
+    const processes = shared?.processes ?? (() => 1)
+    const onChange = (): void => {
+      this.#serveQueue()
+    }
     this.#maxConcurrent = maxConcurrent
     this.#hosts = shared?.hosts ?? (() => 1)
     this.#now = now
     this.#onBrokenOff = onBrokenOff
+    if (budget !== null) {
+      this.budget = new SharedRate({
+        bucket: `units of upstream ${name}`,
+        rate: unitRateOf(budget),
+        buckets: shared?.buckets ?? new LocalBuckets(now),
+        processes,
+        now,
+        taken: () => {},
+        onChange
+      })
+    }
     if (requestsPerSecond === null) return
     const tokens = shared?.buckets && new SharedRate({
-      name,
+      bucket: `upstream ${name}`,
+      rate: requestRateOf(requestsPerSecond * 1000 / ratePeriodMs),
       buckets: shared.buckets,
-      processes: shared.processes,
-      perSecond: requestsPerSecond * 1000 / ratePeriodMs,
+      processes,
       now,
       taken: tookTokens,
-      onChange: () => {
-        this.#serveQueue()
-      }
+      onChange
     })
     this.#rateLimiter = new RateLimiter(requestsPerSecond, now, tokens)
   }
@@ -150,7 +181,7 @@ export class UpstreamLimiter {
    */
   isBusy (exceptCount = 0): boolean {
     return this.#clientQueue.size > 0 || (this.#inFlight - exceptCount) * 2 >= this.maxConcurrent ||
-      this.#rateLimiter?.isHalfUsed(exceptCount) === true
+      this.#rateLimiter?.isHalfUsed(exceptCount) === true || this.budget?.isHalfUsed === true
   }
 
   /** True when one more request would leave over half of each limit free. */
@@ -168,17 +199,17 @@ export class UpstreamLimiter {
   }
 
   /** Takes a free slot synchronously; undefined where the request must queue. */
-  tryAcquire (isProbe: boolean, clientId = ''): RequestSlot | undefined {
+  tryAcquire (isProbe: boolean, clientId = '', units = 1): RequestSlot | undefined {
     const isFirst = isProbe
-      ? this.#probeQueue.size === 0 && this.hasFreeSlot
+      ? this.#probeQueue.size === 0 && this.hasFreeSlot && !this.#clientsGoFirst
       : this.queued === 0 && this.#hasClientSlot
     return isFirst && !this.#isRateLimited && this.#hasToken
-      ? this.#startSlot({ clientId, isProbe })
+      ? this.#startSlot({ clientId, isProbe, units })
       : undefined
   }
 
   /** Waits in the queue; rejects with NoSlotError, or with the signal's reason. */
-  async acquire ({ clientId = '', isProbe, timeoutMs, signal }: SlotRequest): Promise<RequestSlot> {
+  async acquire ({ clientId = '', isProbe, units = 1, timeoutMs, signal }: SlotRequest): Promise<RequestSlot> {
     if (!isProbe) this.#shedExcess(clientId, timeoutMs)
     return await new Promise((resolve, reject) => {
       const leaveQueue = (): void => {
@@ -186,10 +217,12 @@ export class UpstreamLimiter {
         signal?.removeEventListener('abort', onCancel)
         this.#probeQueue.delete(waiter)
         this.#clientQueue.remove(clientId, waiter)
+        this.#queuedUnits -= units
       }
       const waiter: Waiter = {
         clientId,
         isProbe,
+        units,
         start: slot => {
           leaveQueue()
           resolve(slot)
@@ -208,6 +241,7 @@ export class UpstreamLimiter {
       }
       const timer = setTimeout(waiter.reject, timeoutMs)
       signal?.addEventListener('abort', onCancel, { once: true })
+      this.#queuedUnits += units
       if (isProbe) this.#probeQueue.add(waiter)
       else this.#clientQueue.add(clientId, waiter)
       this.#serveQueue()
@@ -227,6 +261,7 @@ export class UpstreamLimiter {
     clearTimeout(this.#timer)
     clearTimeout(this.#streamTimer)
     this.#rateLimiter?.tokens?.close()
+    this.budget?.close()
     for (const waiter of this.#probeQueue) waiter.reject()
     for (const clientId of this.#clientQueue.clientIds) {
       for (const waiter of this.#clientQueue.of(clientId)) waiter.reject()
@@ -244,17 +279,24 @@ export class UpstreamLimiter {
 
   /** Limit for which requests queue: with a free slot only the rate can hold them, even if it has just recovered. */
   get #scarceLimit (): ExhaustedLimit {
+    if (this.budget?.isEmpty === true && this.#hasClientSlot) return 'budget'
     return this.#rateLimiter !== undefined && this.#hasClientSlot ? 'requestsPerSecond' : 'maxConcurrent'
   }
 
   get #isRateLimited (): boolean {
+    if (this.budget?.isEmpty === true) return true
     return this.#rateLimiter !== undefined &&
       (this.#rateLimiter.readyInMs > 0 || this.#rateLimiter.tokens?.isEmpty === true)
   }
 
   /** False if a shared token must be taken first. */
   get #hasToken (): boolean {
-    return this.#rateLimiter?.tokens?.isAtHand !== false
+    return this.#rateLimiter?.tokens?.isAtHand !== false && this.budget?.isAtHand !== false
+  }
+
+  /** True while reads of clients wait for units that polls and the tail would use up. */
+  get #clientsGoFirst (): boolean {
+    return this.#clientQueue.size > 0 && this.budget?.isHalfUsed === true
   }
 
   // Leaves a slot for other clients, so one stream cannot hold the only slot that clients have.
@@ -268,7 +310,8 @@ export class UpstreamLimiter {
   #shedExcess (clientId: string, timeoutMs: number): void {
     const capacity = Math.min(
       this.maxConcurrent * queuedPerConnection - this.#clientsInFlight,
-      this.#rateLimiter?.capacityWithin(timeoutMs) ?? Infinity
+      this.#rateLimiter?.capacityWithin(timeoutMs) ?? Infinity,
+      this.budget?.capacityWithin(timeoutMs) ?? Infinity
     )
     if (this.#clientQueue.size < capacity) return
     const displaced = this.#clientQueue.newestOfLargest(clientId)
@@ -281,20 +324,23 @@ export class UpstreamLimiter {
     this.#lastExhausted = { limit, atMs: this.#now() }
   }
 
-  #startSlot ({ clientId, isProbe }: Pick<RequestSlot, 'clientId' | 'isProbe'>): RequestSlot {
+  #startSlot (wish: SlotWish): RequestSlot {
     this.#inFlight++
-    if (!isProbe) this.#clientsInFlight++
+    if (!wish.isProbe) this.#clientsInFlight++
     this.#rateLimiter?.reserve()
-    return new RequestSlot(this, clientId, isProbe)
+    this.budget?.use(wish.units)
+    return new RequestSlot(this, wish)
   }
 
   /** Counts a request that was sent, perhaps again on another connection; its slot calls this. */
   onSent (slot: RequestSlot): void {
+    const { isSent } = slot
+    slot.isSent = true
+    if (isSent) this.budget?.use(slot.units)
     if (this.#rateLimiter === undefined) return
-    if (slot.isSent) this.#rateLimiter.tokens?.use()
+    if (isSent) this.#rateLimiter.tokens?.use()
     else this.#rateLimiter.reserved--
     this.#rateLimiter.recordSent()
-    slot.isSent = true
     this.#serveQueue()
   }
 
@@ -307,7 +353,10 @@ export class UpstreamLimiter {
 
   /** Frees a slot, which calls this; an unsent request gives its reservation back. */
   onReleased (slot: RequestSlot): void {
-    if (!slot.isSent) this.#rateLimiter?.giveBack()
+    if (!slot.isSent) {
+      this.#rateLimiter?.giveBack()
+      this.budget?.giveBack(slot.units)
+    }
     this.#inFlight--
     if (!slot.isProbe) this.#clientsInFlight--
     if (slot.stream !== undefined) this.#streams.remove(slot.clientId, slot.stream)
@@ -342,7 +391,8 @@ export class UpstreamLimiter {
     while (this.queued > 0) {
       const readyInMs = this.#rateLimiter?.readyInMs ?? 0
       if (readyInMs > 0) return this.#serveQueueAfter(readyInMs)
-      if (!this.#hasToken) return this.#rateLimiter?.tokens?.take(this.queued)
+      if (this.#rateLimiter?.tokens?.isAtHand === false) return this.#rateLimiter.tokens.take(this.queued)
+      if (this.hasFreeSlot && this.budget?.isAtHand === false) return this.budget.take(this.#queuedUnits)
       const waiter = this.#nextWaiter()
       if (waiter === undefined) break
       waiter.start(this.#startSlot(waiter))
@@ -355,7 +405,7 @@ export class UpstreamLimiter {
     const [probe] = this.hasFreeSlot ? this.#probeQueue : []
     const hasClient = this.#clientQueue.size > 0 && this.#hasClientSlot
     if (probe === undefined && !hasClient) return undefined
-    this.#wasProbeServed = probe !== undefined && !(this.#wasProbeServed && hasClient)
+    this.#wasProbeServed = probe !== undefined && !(hasClient && (this.#wasProbeServed || this.#clientsGoFirst))
     return this.#wasProbeServed
       ? probe
       : this.#clientQueue.shift(clientId => this.#streams.of(clientId).size >= this.#streamShare)

@@ -4,7 +4,7 @@ import { onTimeout, withTimeout } from '../with-timeout.js'
 import { type ChainGuard, type QuarantineReason, UnprovenPositionError } from './chain-guard.js'
 import { ConnectionPool, type UpstreamConnectionOptions } from './connection-pool.js'
 import { bytesOf, Exchange, isFramed, isTransferCoded, type ReceivedResponse } from './exchange.js'
-import { Health, readRetryAfterMs } from './health.js'
+import { Health, readRetryAfterMs, readUnitsLeft } from './health.js'
 import { pollTimeoutMs } from './polling-policy.js'
 import {
   type FailureReason,
@@ -14,7 +14,7 @@ import {
   flawOf,
   type InspectResponse
 } from './upstream-failure.js'
-import { type SharedLimits, type TokenSource } from './shared-rate.js'
+import { type SharedLimits, type TokenSource, type UnitBudget, unitCostOf } from './shared-rate.js'
 import { NoSlotError, UpstreamLimiter } from './upstream-limiter.js'
 import { type CancelSignal, readsLike, type UpstreamRequest } from './upstream-request.js'
 
@@ -39,6 +39,7 @@ export interface UpstreamOptions extends UpstreamConnectionOptions {
   /** Stores history although a gateway in front of the node sends `no-store`. */
   readonly ignoreCacheControl?: boolean
   readonly requestsPerSecond?: number | null
+  readonly budget?: UnitBudget | null
   readonly shared?: SharedLimits
   /** False for a timestamp that no chain can have reached; its position is not believed. */
   readonly acceptsTimestamp?: (timestampUsec: bigint) => boolean
@@ -101,18 +102,14 @@ export class Upstream {
   #highestVersion = -1n
 
   constructor (settings: UpstreamOptions, metrics: UpstreamMetrics, guardOf: (upstream: Upstream) => ChainGuard) {
-    const { name, maxConcurrent, requestsPerSecond = null, shared, now } = settings
+    const { name, now } = settings
     this.settings = settings
     this.#metrics = metrics
     this.#now = now
     this.#connections = new ConnectionPool(settings)
     this.limiter = new UpstreamLimiter({
-      maxConcurrent,
-      requestsPerSecond,
-      now,
+      ...settings,
       onBrokenOff: () => metrics.brokeOffStream?.(name),
-      shared,
-      name,
       tookTokens: (...took) => metrics.tookTokens?.(name, ...took)
     })
     this.health = new Health(now)
@@ -276,9 +273,10 @@ export class Upstream {
     let clearTimer: (() => void) | undefined
     try {
       if (isAborted(signal)) throw signal?.reason
-      let slot = this.limiter.tryAcquire(isProbe, client?.id)
+      const units = unitCostOf(this.settings.budget, request.endpoint)
+      let slot = this.limiter.tryAcquire(isProbe, client?.id, units)
       if (slot === undefined) {
-        slot = await this.limiter.acquire({ clientId: client?.id, isProbe, timeoutMs, signal })
+        slot = await this.limiter.acquire({ clientId: client?.id, isProbe, units, timeoutMs, signal })
         leftMs -= this.#now() - startedMs
       }
       // Reads the release before sending: an upgrade in between makes an entry look older, never newer.
@@ -387,6 +385,8 @@ export class Upstream {
 
   #backOff (response: UpstreamResponse): void {
     this.health.backOff(readRetryAfterMs(headerOf(response, 'retry-after'), headerOf(response, 'date')))
+    const left = readUnitsLeft(response)
+    if (left !== undefined) this.limiter.budget?.correct(left)
   }
 
   /** Probes may succeed while reads fail; only a read that succeeds closes the circuit then. */

@@ -32,27 +32,28 @@ async function passes (ms: number): Promise<void> {
   while (performance.now() < until) await pause(Math.max(1, until - performance.now()))
 }
 
-const refusing: TokenBuckets = {
-  take: () => {
-    throw new Error('no request may be counted locally')
-  },
-  refund: () => {
-    throw new Error('no request may be counted locally')
-  }
+const refuse = (): never => {
+  throw new Error('no request may be counted locally')
 }
+const refusing: TokenBuckets = { take: refuse, level: refuse, refund: refuse }
 
 /** Creates the buckets of a worker, which count in a primary process. */
-function workerOf (primary: Pick<LocalBuckets, 'take' | 'refund'>, alone = refusing): IpcBuckets {
+function workerOf (primary: Pick<LocalBuckets, 'take' | 'level' | 'refund'>, alone = refusing): IpcBuckets {
   const ofWorker: IpcCalls<PrimaryMethods> = new IpcCalls(message => setImmediate(() => ofPrimary.receive(message)), {})
   const ofPrimary = new IpcCalls(message => setImmediate(() => ofWorker.receive(message)), {
     take: primary.take.bind(primary),
+    level: primary.level.bind(primary),
     refund: primary.refund.bind(primary)
   })
   return new IpcBuckets(ofWorker, alone)
 }
 
 /** Checks the contract of every kind of buckets, on a clock that the test advances. */
-async function promises (t: Test, buckets: TokenBuckets, pass: (ms: number) => Promise<void>): Promise<void> {
+async function promises (
+  t: Test,
+  buckets: Pick<TokenBuckets, 'take'>,
+  pass: (ms: number) => Promise<void>
+): Promise<void> {
   const take = async (subject = 'a'): Promise<number> => await buckets.take(subject, few)
   t.same([await take(), await take(), await take()], [0, 0, 0], 'a burst')
   const waitMs = await take()
@@ -69,7 +70,7 @@ async function promises (t: Test, buckets: TokenBuckets, pass: (ms: number) => P
 /** A rate so low that no token returns during the test. */
 const rare = { perSecond: 0.001, burst: 2 }
 
-async function givesBack (t: Test, buckets: TokenBuckets, subject = 'c'): Promise<void> {
+async function givesBack (t: Test, buckets: Pick<TokenBuckets, 'take' | 'refund'>, subject = 'c'): Promise<void> {
   t.same([await buckets.take(subject, rare), await buckets.take(subject, rare)], [0, 0])
   buckets.refund(subject, rare)
   t.equal(await buckets.take(subject, rare), 0, 'a refunded token')
@@ -98,6 +99,29 @@ t.test('a refunded token is available again in local, worker and Redis buckets',
   alone.take('d', rare)
   buckets.refund('d', rare)
   await until(() => alone.take('d', rare) === 0, 'the token is returned to its bucket')
+})
+
+/** Checks that the tokens of a bucket are known, and can be lowered, but never raised. */
+async function knowsItsLevel (t: Test, buckets: TokenBuckets): Promise<void> {
+  const rare = { perSecond: 0.001, burst: 10 }
+  t.equal(await buckets.level('f', rare), 10)
+  t.equal(await buckets.take('f', rare, 3), 0)
+  t.equal(await buckets.level('f', rare), 7)
+  t.equal(await buckets.level('f', rare, 20), 7, 'never raised')
+  t.equal(await buckets.level('f', rare, 2), 2)
+  t.equal(await buckets.take('f', rare, 2), 0)
+  t.equal(await buckets.level('f', rare), 0)
+  t.ok(await buckets.take('f', rare) > 0)
+}
+
+t.test('the tokens left are known and can be lowered, in local, worker and Redis buckets', async t => {
+  await knowsItsLevel(t, new LocalBuckets(() => 5))
+  await knowsItsLevel(t, workerOf(new LocalBuckets(() => 5)))
+  const redis = await startRedis(t)
+  const { buckets } = await sharedAt(t, redis, new LocalBuckets(() => 5))
+  await knowsItsLevel(t, buckets)
+  await redis.kill()
+  t.equal(await buckets.level('f', { perSecond: 0.001, burst: 10 }), 10, 'counted alone')
 })
 
 t.test('local buckets allow a burst, then the rate, per client', async t => {
@@ -157,8 +181,7 @@ t.test('Redis buckets are shared by all replicas and use the clock of Redis', as
   ]
   let nth = 0
   await promises(t, {
-    take: async (subject, allowance) => await (nth++ % 2 === 0 ? one : other).take(subject, allowance),
-    refund: () => {}
+    take: async (subject, allowance) => await (nth++ % 2 === 0 ? one : other).take(subject, allowance)
   }, passes)
   t.same(failed, [])
   for (const key of await redis.client.keys('*')) t.ok(await redis.client.pttl(key) <= 300, `${key} expires`)
@@ -208,12 +231,12 @@ t.test('workers count in the primary process, and locally while it does not resp
   const workers = [workerOf(first), workerOf(first)]
   let nth = 0
   await promises(t, {
-    take: async (subject, allowance) => await (workers[nth++ % 2] as IpcBuckets).take(subject, allowance),
-    refund: () => {}
+    take: async (subject, allowance) => await (workers[nth++ % 2] as IpcBuckets).take(subject, allowance)
   }, async ms => {
     nowMs += ms
   })
-  const never = { take: () => new Promise<number>(() => {}) as never, refund: () => {} }
+  const hang = (): never => new Promise<number>(() => {}) as never
+  const never = { take: hang, level: hang, refund: () => {} }
   const deserted = workerOf(never, new LocalBuckets(() => 0))
   t.same(await Promise.all([1, 2, 3].map(async () => await deserted.take('a', few))), [0, 0, 0])
   t.ok(await deserted.take('a', few) > 0)

@@ -25,6 +25,7 @@ upstreams:
     timeoutMs: 5000
     maxConcurrent: 256
     requestsPerSecond: null
+    budget: null
     caFile: null
     certFile: null
     keyFile: null

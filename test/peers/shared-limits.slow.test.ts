@@ -1,13 +1,14 @@
 import t, { type Test } from 'tap'
 import { isRedisUp, startSandboxNode } from '../support/replicas.js'
 import { startRedis } from '../support/redis-server.js'
-import { respondOk, type StubUpstream, startStubUpstream, respondToIndex } from '../support/stub-upstream.js'
+import { respondOk, stamps, type StubUpstream, startStubUpstream, respondToIndex } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 import { quietConfig, type TestVarve, varveAt } from '../support/varve.js'
 
 const modules = (nth: number): string => `/v1/accounts/0x${nth}/modules?ledger_version=500`
 const perSecond = 20
 const upstream = { requestsPerSecond: perSecond, maxConcurrent: 32, timeoutMs: 60_000 }
+type StatusOfUpstreams = { readonly upstreams: ReadonlyArray<{ readonly budget?: object }> }
 const slots = 'varve_upstream_max_concurrent{upstream="node"}'
 
 /** Starts an upstream that notes when each request came, polls included. */
@@ -68,6 +69,43 @@ t.test('replicas with one limit send an upstream together that limit, with Redis
   t.ok(without.length >= perSecond, `${without.length} in 3 s`)
   t.ok(await tokensOf(hosts, 'share') > 0)
   t.equal(await hosts[0]?.metric('varve_replicas'), 4, 'the others live on')
+})
+
+t.test('replicas with one budget spend together its units at most, as a 429 corrects them', async t => {
+  const redis = await startRedis(t)
+  const came: Array<[atMs: number, units: number]> = []
+  const limited = { is: false }
+  const stub = await startStubUpstream(t, (_request, response) => {
+    came.push([performance.now(), 4])
+    if (!limited.is) return respondOk(response, '[]')
+    response.writeHead(429, { ...stamps(), 'retry-after': '1' })
+      .end('"Per anonymous IP rate limit exceeded. Limit: 300 compute units per 10 seconds window."')
+  }, (request, response) => {
+    came.push([performance.now(), 1])
+    respondToIndex(request, response)
+  })
+  const budget = { units: 300, windowSeconds: 10, costs: { account_modules: 4, default: 1 } }
+  const change = { upstream: { budget, maxConcurrent: 32, timeoutMs: 60_000 }, cache: { redis: { url: redis.url } } }
+  const hosts = await Promise.all([1, 2].map(async () => await varveAt(t, stub.url, change)))
+  const leftOf = async (host: TestVarve | undefined): Promise<number> =>
+    await host?.metric('varve_upstream_budget_units{upstream="node",kind="left"}') ?? NaN
+  await until(async () => (await Promise.all(hosts.map(isRedisUp))).join() === 'true,true', 'both use Redis')
+  t.equal(await hosts[0]?.metric('varve_upstream_budget_units{upstream="node",kind="max"}'), 30)
+  const startedAtMs = performance.now()
+  await flood(hosts, [], 4000)
+  const seconds = (performance.now() - startedAtMs) / 1000
+  const spent = came.filter(([atMs]) => atMs >= startedAtMs).reduce((sum, [, units]) => sum + units, 0)
+  // 30 units at once, then 270 in 11 seconds; a process may owe all but one unit of its last read.
+  t.ok(spent <= 30 + seconds * 270 / 11 + 2 * 4, `${spent} units in ${seconds} s`)
+  t.ok(spent >= 60, `${spent} units in ${seconds} s`)
+  const [status] = await Promise.all(
+    hosts.map(async ({ adminUrl }) => await (await fetch(`${adminUrl}/status.json`)).json() as StatusOfUpstreams)
+  )
+  t.match(status, { upstreams: [{ budget: { left: Number, max: 30, refillPerSecond: 24.55 }, waiting: Number }] })
+  await until(async () => await leftOf(hosts[1]) > 20, 'units come back')
+  limited.is = true
+  await hosts[0]?.get(modules(5))
+  await until(async () => await leftOf(hosts[1]) < 20, 'the other replica knows that they are spent')
 })
 
 t.test('workers of one host send an upstream together its limit, without Redis', async t => {

@@ -113,6 +113,7 @@ export function upstreamStatus (name: string, change: object = {}): ProcessStatu
     waiting: 0,
     streams: 0,
     maxConcurrent: 256,
+    budget: undefined,
     ...change
   }
 }

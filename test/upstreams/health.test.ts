@@ -1,5 +1,6 @@
 import t from 'tap'
-import { Health, readRetryAfterMs } from '../../src/upstreams/health.js'
+import { type UpstreamResponse } from '../../src/api/upstream-response.js'
+import { Health, readRetryAfterMs, readUnitsLeft } from '../../src/upstreams/health.js'
 
 t.test('Retry-After is read as seconds or as a date; anything else means one second', async t => {
   const wall = Date.UTC(2026, 0, 1)
@@ -34,5 +35,19 @@ t.test('reads that were switched off are tried again after a minute', t => {
   t.same(['view', 'view in BCS'].map(reads => health.isDisabled(reads)), [true, false])
   clock.ms = 60_000
   t.equal(health.isDisabled('view'), false)
+  t.end()
+})
+
+t.test('a 429 says in a header or its body how many units are left', t => {
+  const leftIn = (headers: Record<string, string>, body = ''): number | undefined =>
+    readUnitsLeft({ headers, body: Buffer.from(body) } as unknown as UpstreamResponse)
+  t.equal(leftIn({ 'ratelimit-remaining': '7' }), 7)
+  t.equal(leftIn({ 'x-ratelimit-remaining': '0' }), 0)
+  t.equal(leftIn({ 'x-ratelimit-remaining': '-1' }), undefined)
+  t.equal(leftIn({ ratelimit: 'limit=100, remaining=50, reset=5' }), 50)
+  t.equal(leftIn({ ratelimit: '"default";r=30;t=12' }), 30)
+  t.equal(leftIn({}, '{"message":"slow down","units_remaining":12}'), 12)
+  t.equal(leftIn({}, 'Per anonymous IP rate limit exceeded. Limit: 50000 compute units per 300 seconds window.'), 0)
+  t.equal(leftIn({}, '{"message":"too many requests"}'), undefined)
   t.end()
 })

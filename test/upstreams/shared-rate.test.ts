@@ -1,5 +1,6 @@
 import t, { type Test } from 'tap'
 import { LocalBuckets, noBuckets, type TokenBuckets } from '../../src/clients/token-buckets.js'
+import { unitCostOf, unitRateOf } from '../../src/upstreams/shared-rate.js'
 import { type RequestSlot, UpstreamLimiter } from '../../src/upstreams/upstream-limiter.js'
 
 const now = (): number => performance.now()
@@ -9,7 +10,7 @@ function processesOf (
   t: Test,
   count: number,
   requestsPerSecond: number,
-  buckets: Pick<TokenBuckets, 'take'>
+  buckets: Pick<TokenBuckets, 'take' | 'level'>
 ): { limiters: UpstreamLimiter[], sources: string[] } {
   const sources: string[] = []
   const limiters = Array.from({ length: count }, () =>
@@ -80,7 +81,7 @@ t.test('without their bucket processes send a share each, also of less than one 
 
 t.test('a request waits for no bucket while tokens are at hand', async t => {
   let asked = 0
-  const buckets = { take: async () => await (++asked <= 2 ? 0 : new Promise<number>(() => {})) }
+  const buckets = { level: () => 0, take: async () => await (++asked <= 2 ? 0 : new Promise<number>(() => {})) }
   const [limiter] = processesOf(t, 1, 100, buckets).limiters as [UpstreamLimiter]
   const wish = { clientId: 'a', isProbe: false, timeoutMs: 60_000, signal: undefined }
   // The first takes one token, and the others that wait then one batch.
@@ -94,7 +95,7 @@ t.test('a request waits for no bucket while tokens are at hand', async t => {
 
 t.test('the token of a request that was not sent is used by the next, without a bucket', async t => {
   let asked = 0
-  const buckets = { take: async () => await (++asked === 1 ? 0 : new Promise<number>(() => {})) }
+  const buckets = { level: () => 0, take: async () => await (++asked === 1 ? 0 : new Promise<number>(() => {})) }
   const [limiter] = processesOf(t, 1, 100, buckets).limiters as [UpstreamLimiter]
   t.equal(limiter.tryAcquire(false), undefined, 'the first token comes from the bucket')
   t.equal(limiter.isFull, false, 'which is no reason to prefer another upstream')
@@ -108,6 +109,75 @@ t.test('the token of a request that was not sent is used by the next, without a 
   next.release()
   t.equal(limiter.tryAcquire(false), undefined)
   t.equal(asked, 2)
+})
+
+/** Builds the limiter of an upstream with a budget: 50 units at once, then some 4 a second. */
+function budgeted (t: Test, costs = {}): UpstreamLimiter {
+  const budget = { units: 500, windowSeconds: 100, costs: { view: 20, ...costs } }
+  const limiter = new UpstreamLimiter({ maxConcurrent: 10, budget, now })
+  t.teardown(() => limiter.close())
+  return limiter
+}
+
+const wish = { clientId: 'a', isProbe: false, timeoutMs: 60_000, signal: undefined }
+
+t.test('a request costs the units of its endpoint, which come back if it was not sent', async t => {
+  const { budget } = budgeted(t)
+  t.equal(budget?.left, 50)
+  const limiter = budgeted(t)
+  const slot = await limiter.acquire({ ...wish, units: 20 })
+  t.equal(limiter.budget?.left, 30)
+  slot.release()
+  t.equal(limiter.budget?.left, 50, 'it was not sent')
+  const sent = await limiter.acquire({ ...wish, units: 20 })
+  sent.markSent()
+  sent.markSent()
+  sent.release()
+  t.equal(limiter.budget?.left, 10, 'it was sent again on another connection')
+  const costs = { units: 500, windowSeconds: 100, costs: { view: 20, default: 2 } }
+  t.same(['view', 'info'].map(endpoint => unitCostOf(costs, endpoint)), [20, 2])
+  t.same([unitCostOf({ ...costs, costs: {} }, 'view'), unitCostOf(null, 'view')], [1, 1])
+})
+
+t.test('below half of the units work that can wait stays away, and polls go after clients', async t => {
+  const limiter = budgeted(t)
+  t.equal(limiter.isBusy(), false)
+  for (const units of [20, 20, 11]) (await limiter.acquire({ ...wish, units })).markSent()
+  t.equal(limiter.isBusy(), true)
+  const order: string[] = []
+  const acquire = async (isProbe: boolean, name: string): Promise<void> => {
+    const slot = await limiter.acquire({ ...wish, isProbe })
+    order.push(name)
+    slot.markSent()
+  }
+  await Promise.all([acquire(true, 'poll'), acquire(false, 'first'), acquire(true, 'poll'), acquire(false, 'second')])
+  t.same(order, ['first', 'second', 'poll', 'poll'])
+  t.equal(limiter.exhaustedLimit, undefined, 'nothing was rejected')
+})
+
+t.test('a read that would wait too long for units is rejected for the budget', async t => {
+  const limiter = budgeted(t)
+  limiter.budget?.correct(0)
+  await t.rejects(limiter.acquire({ ...wish, units: 20, timeoutMs: 100 }), {
+    message: 'no upstream slot within budget'
+  })
+  t.equal(limiter.exhaustedLimit, 'budget')
+  t.equal(limiter.isFull, true)
+})
+
+t.test('what an upstream says is left lowers the count, and never raises it', async t => {
+  const limiter = budgeted(t)
+  limiter.budget?.correct(12)
+  t.equal(limiter.budget?.left, 12)
+  limiter.budget?.correct(30)
+  t.equal(limiter.budget?.left, 12)
+})
+
+t.test('whatever a window holds, no more units than its budget are granted in it', async t => {
+  for (const [units, windowSeconds] of [[50_000, 300], [30_000, 300], [10, 1], [1, 1], [7, 86_400]] as const) {
+    const { burst, perSecond, lifetimeMs } = unitRateOf({ units, windowSeconds, costs: {} })
+    t.ok(burst + perSecond * (windowSeconds + lifetimeMs / 1000) <= units + 1e-6, String(units))
+  }
 })
 
 t.test('slots are shared among live hosts, and each has one at least', async t => {

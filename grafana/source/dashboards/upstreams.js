@@ -184,6 +184,11 @@ export default dashboard({
         { unit: 'reqps', stacked: true }
       ),
       lines(
+        'Units left',
+        'Compute units of each upstream with a budget that may be spent at once, and most that are saved.',
+        [[of('varve_upstream_budget_units'), '{{upstream}} {{kind}}']]
+      ),
+      lines(
         'Replicas that share limits',
         'Live replicas as each replica knows them; lines that differ mean that some do not reach Redis.',
         [[of('varve_replicas'), '{{instance}}']]

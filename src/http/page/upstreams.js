@@ -105,9 +105,16 @@ function showUpstream (row, upstream, range) {
       ...(upstream.waiting > 0 ? [`${grouped(upstream.waiting)} queued`] : []),
       ...(upstream.streams > 0
         ? [`${grouped(upstream.streams)} of ${counted(upstream.maxConcurrent, 'slot')} held by streams`]
-        : [])
+        : []),
+      ...unitsOf(upstream)
     ].join('; ')
   )
+}
+
+function unitsOf ({ budget }) {
+  if (budget === undefined) return []
+  const { left, max, refillPerSecond } = budget
+  return [`${grouped(left)} of ${counted(max, 'unit')} left, ${refillPerSecond} a second come back`]
 }
 
 function stateOf (state) {
