@@ -156,6 +156,16 @@ t.test('every kind of write and every form of metadata is read', async t => {
   t.equal(await verdict(Buffer.from([0]), []), 'equal', 'nothing is written')
 })
 
+t.test('a newer form of the info of a transaction is unknown where its hashes are not as before', async t => {
+  const hashes = Buffer.from(honest.json[0]?.hashes?.join('') ?? '', 'hex')
+  const at = honest.bcs.indexOf(hashes)
+  const withHotStateHash = (offset: number): Buffer =>
+    Buffer.concat([honest.bcs.subarray(0, at + offset), Buffer.alloc(33, 7), honest.bcs.subarray(at + offset)])
+  for (const offset of [32, 64]) t.equal(await verifyWriteSets(honest.json, withHotStateHash(offset)), 'unavailable')
+  // Behind the hashes it is passed over: the write set still has the hash that the transaction commits to.
+  t.equal(await verifyWriteSets(honest.json, withHotStateHash(96)), 'equal')
+})
+
 t.test('raw and unknown state keys, and lengths beyond four groups, are not read', async t => {
   const after = Buffer.from([2, 2])
   t.equal(await verdict(Buffer.concat([Buffer.from([1, 2]), after]), []), 'unavailable')
