@@ -117,6 +117,22 @@ t.test('workers of one host send an upstream together its limit, without Redis',
   t.ok(await tokensOf([host], 'all') > 0)
 })
 
+t.test('workers of one host spend together the units of a budget, without Redis', async t => {
+  const { stub, cameAtMs } = await startTimedUpstream(t)
+  const budget = { units: 100, windowSeconds: 9 }
+  const host = await varveAt(t, stub.url, {
+    ...quietConfig,
+    upstream: { ...upstream, requestsPerSecond: null, budget },
+    workers: 3
+  })
+  const came = await flood([host], cameAtMs, 3000)
+  // 10 units at once, then 9 a second.
+  t.ok(came.length <= 10 + 4 * 9, `${came.length} in 3 s`)
+  t.ok(came.length >= 20, `${came.length} in 3 s`)
+  t.equal(await host.metric('varve_upstream_budget_units{upstream="node",kind="max"}'), 10)
+  t.ok((await host.metric('varve_upstream_budget_units{upstream="node",kind="left"}') ?? NaN) <= 10)
+})
+
 t.test('workers may be more than the requests per second of an upstream', async t => {
   const { stub, cameAtMs } = await startTimedUpstream(t)
   const limit = { ...upstream, requestsPerSecond: 2 }
