@@ -1,5 +1,3 @@
-import { request as httpRequest } from 'node:http'
-import { request as httpsRequest } from 'node:https'
 import { type EndedSpan, type SpanAttributes, Tracer, type TracerOptions } from './tracer.js'
 
 /** Results of spans, for metrics. */
@@ -140,21 +138,21 @@ async function post (
   body: string,
   signal: AbortSignal
 ): Promise<string | undefined> {
-  return await new Promise(resolve => {
-    const send = url.protocol === 'https:' ? httpsRequest : httpRequest
-    const request = send(url, {
+  try {
+    const response = await fetch(url, {
       method: 'POST',
-      headers: { ...headers, 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) },
-      signal
-    }, response => {
-      response.resume().once('close', () => {
-        const { statusCode: status = 0 } = response
-        resolve(status >= 200 && status < 300 ? undefined : `status ${status}`)
-      })
+      headers: { ...headers, 'content-type': 'application/json' },
+      body,
+      signal,
+      // A redirect would carry the headers elsewhere (law 9: credentials stay).
+      redirect: 'manual'
     })
-    request.on('error', error => resolve(error.name === 'AbortError' ? 'timed out' : error.message))
-    request.end(body)
-  })
+    await response.body?.cancel()
+    return response.ok ? undefined : `status ${response.status}`
+  } catch (error) {
+    const { message } = (error as Error).cause as Error | undefined ?? error as Error
+    return signal.aborted ? 'timed out' : message
+  }
 }
 
 /** Starts to trace requests for a collector, and reports the first failure of a row; `close` sends what is left. */
