@@ -20,18 +20,6 @@ export interface TransactionSummary {
  */
 export const settledMembers = ['success', 'accumulator_root_hash'] as const
 
-/** Versions that a list of transactions states. */
-export interface TransactionListSummary {
-  readonly count: number
-  /** Undefined on an empty list. */
-  readonly first: bigint | undefined
-  readonly last: bigint | undefined
-  /** True if versions rise by one. */
-  readonly isContiguous: boolean
-  /** False if one of the transactions is not history yet. */
-  readonly isSettled: boolean
-}
-
 /** Reads a transaction in JSON; undefined if the value is not certainly one. */
 export function readTransactionSummary (body: Buffer, span?: ByteRange): TransactionSummary | undefined {
   const members = membersIn(body, span)
@@ -58,25 +46,6 @@ export function hasSettledMembers (body: Buffer, members: ReadonlyMap<string, By
     const value = members.get(name)
     return value !== undefined && !isNullIn(body, value)
   })
-}
-
-/** Reads a list of committed transactions; undefined if any item is not certainly one. */
-export function readTransactions (body: Buffer): TransactionListSummary | undefined {
-  const items = itemRangesIn(body)
-  if (items === undefined) return undefined
-  let first: bigint | undefined
-  let last: bigint | undefined
-  let isContiguous = true
-  let areSettled = true
-  for (const item of items) {
-    const { version, isSettled } = readTransactionSummary(body, item) ?? {}
-    if (version === undefined) return undefined
-    areSettled &&= isSettled === true
-    isContiguous &&= last === undefined || version === last + 1n
-    first ??= version
-    last = version
-  }
-  return { count: items.length, first, last, isContiguous, isSettled: areSettled }
 }
 
 /** Height, versions and transaction counts that the body of a block states. */
@@ -190,10 +159,10 @@ function countInBcs (list: Buffer): number | undefined {
   return undefined
 }
 
-/** Properties that a page states: events of a stream, or transactions that an account sent. */
+/** Properties that a page states: events of a stream, transactions that an account sent, or all by their versions. */
 export interface PageSummary {
   readonly count: number
-  /** The sequence number of the first item; undefined on an empty page. */
+  /** The sequence number of the first item, a version in a list of all; undefined on an empty page. */
   readonly first: bigint | undefined
   /** The sequence number of the last item; undefined on an empty page. */
   readonly last: bigint | undefined
@@ -216,6 +185,7 @@ interface PageItem {
   readonly version: bigint
   /** Undefined in transactions. */
   readonly creation?: string
+  /** Empty in a list of all transactions. */
   readonly account: string
   readonly isSettled: boolean
 }
@@ -228,6 +198,11 @@ export function readEventPageSummary (body: Buffer): PageSummary | undefined {
 /** Reads a page of transactions that an account sent, in JSON; undefined if any item is not certainly one. */
 export function readSendPageSummary (body: Buffer): PageSummary | undefined {
   return readPageSummary(body, readSend)
+}
+
+/** Reads a list of committed transactions in JSON; undefined if any item is not certainly one. */
+export function readTransactionList (body: Buffer): PageSummary | undefined {
+  return readPageSummary(body, readListed)
 }
 
 function readPageSummary (
@@ -291,6 +266,11 @@ function readSend (body: Buffer, item: ByteRange): PageItem | undefined {
     return undefined
   }
   return { sequence, version, account, isSettled }
+}
+
+function readListed (body: Buffer, item: ByteRange): PageItem | undefined {
+  const { version, isSettled = false } = readTransactionSummary(body, item) ?? {}
+  return version === undefined ? undefined : { sequence: version, version, account: '', isSettled }
 }
 
 function follows (item: PageItem, before: PageItem | undefined): boolean {

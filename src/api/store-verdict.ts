@@ -16,9 +16,8 @@ import {
   readSendPageSummary,
   readSummaryVersions,
   readTransactionSummary,
-  readTransactions,
-  type TransactionSummary,
-  type TransactionListSummary
+  readTransactionList,
+  type TransactionSummary
 } from './body-summaries.js'
 import { type Endpoint, type PinKind } from './endpoints.js'
 import { itemRangesIn } from './json-scan.js'
@@ -181,7 +180,9 @@ export function judge (read: Read, response: UpstreamResponse, options: Lifetime
   ) {
     return notStorable('outside_window')
   }
-  if (keyedBy === 'list') return judgeList(read, read.requestedVersion, readTransactions(response.body), head.version)
+  if (keyedBy === 'list') {
+    return judgeList(read, read.requestedVersion, readTransactionList(response.body), head.version)
+  }
   if (keyedBy === 'block') return judgeBlock(read, readBlockSummary(response.body, read.accept), oldest.version, head)
   if (keyedBy === 'transaction' && read.accept === 'json') {
     return judgeTransaction(read, readTransactionSummary(response.body), oldest.version, head.version)
@@ -242,7 +243,7 @@ function judgeTransaction (
 function judgeList (
   { query }: Read,
   start: bigint,
-  summary: TransactionListSummary | undefined,
+  summary: PageSummary | undefined,
   head: bigint
 ): StoreVerdict {
   if (summary === undefined) return notStorable('unreadable')
