@@ -47,7 +47,8 @@ t.test('the configuration is valid, secrets come from the Secret, and only the i
   t.same(containerField('volumeMounts'), [
     { name: 'disk', mountPath: '/var/cache/varve' },
     { name: 'config', mountPath: '/etc/varve', readOnly: true },
-    { name: 'secrets', mountPath: '/run/secrets/varve', readOnly: true }
+    { name: 'secrets', mountPath: '/run/secrets/varve', readOnly: true },
+    { name: 'shm', mountPath: '/dev/shm' }
   ])
   const secrets = { 'admin-token': 'a-token-of-the-test' }
   const config = await checkConfig(t, readCheckout(configFile), '/run/secrets/varve', secrets)
