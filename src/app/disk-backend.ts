@@ -103,7 +103,8 @@ export async function openOwnedLog (
   }
   try {
     await makeFolder(settings.path)
-    const place = await FolderSpaces.open(settings.path, name => {
+    const isMemory = settings.name === 'shared'
+    const place = isMemory ? FolderSpaces.inMemory() : await FolderSpaces.open(settings.path, name => {
       metrics.foundCorrupt()
       log.warn({ name }, 'unreadable file in cache.disk.path: set aside')
     })
@@ -112,6 +113,7 @@ export async function openOwnedLog (
     }
     const keeper = new DiskKeeper({
       ...settings,
+      isMemory,
       files: new DiskFiles({ path: settings.path, onError }),
       foundCorrupt: () => {
         metrics.foundCorrupt()
@@ -125,7 +127,7 @@ export async function openOwnedLog (
       if (folder.isLost) {
         timers.forEach(clearInterval)
         keeper.giveUp()
-        await place.close()
+        place.giveUp()
         return
       }
       // Makes again what was removed.

@@ -52,6 +52,7 @@ export interface DiskFolderFacts {
 
 const bytesPerGb = 1024 ** 3
 const remakeEveryMs = 500
+const maxAnswerMs = 1000
 const descriptorsPath = '/proc/self/fd'
 // An empty file whose name marks a folder as varve's, so that no half-written mark can exist.
 const mark = 'varve-cache'
@@ -320,18 +321,24 @@ async function listenOn (socket: string): Promise<Server> {
   })
 }
 
-/** Returns the process that listens on a socket; undefined if it is gone. */
+/** Returns the process that listens on a socket, `unknown` if it does not say; undefined if it is gone. */
 export async function ownerOf (socket: string): Promise<string | undefined> {
   return await new Promise(resolve => {
     let text = ''
     const connection = connect(socket)
+    // A process that is stopped accepts a connection, and says nothing.
+    connection.setTimeout(maxAnswerMs, () => {
+      connection.destroy()
+      resolve('unknown')
+    })
     connection.on('data', data => {
       text += data.toString()
     })
     connection.once('end', () => {
       resolve(text)
-    }).once('error', () => {
-      resolve(undefined)
+    }).once('error', error => {
+      const isGone = isAbsent(error) || ('code' in error && error.code === 'ECONNREFUSED')
+      resolve(isGone ? undefined : 'unknown')
     })
   })
 }

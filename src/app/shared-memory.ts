@@ -1,10 +1,11 @@
 import { randomBytes } from 'node:crypto'
+import { existsSync } from 'node:fs'
 import { lstat, mkdir, readdir, readFile, rm, statfs } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Logger } from 'pino'
 import { folderMode } from '../cache/disk-files.js'
 import { bytesPerMb } from '../config/units.js'
-import { lockFolder, type OpenFolder, ownerOf } from './disk-folder.js'
+import { lockFolder, logName, type OpenFolder, ownerOf } from './disk-folder.js'
 
 const path = '/dev/shm'
 // The magic number of tmpfs in statfs(2): nothing else is known to be memory.
@@ -39,7 +40,10 @@ async function makeFolderOf (log: Logger): Promise<OpenFolder> {
   const folder = join(path, `varve-${process.pid}-${await startTimeOf('self')}-${randomBytes(4).toString('hex')}`)
   // Fails if anything has the name, a link too.
   await mkdir(folder, folderMode)
-  const lock = await lockFolder(folder)
+  const lock = await lockFolder(folder).catch(async (error: unknown) => {
+    await rm(folder, { recursive: true, force: true })
+    throw error
+  })
   const { ino, birthtimeMs } = await lstat(folder)
   let isLost = false
   const timer = setInterval(() => {
@@ -57,13 +61,15 @@ async function makeFolderOf (log: Logger): Promise<OpenFolder> {
     },
     close: async () => {
       clearInterval(timer)
+      // Before the lock, without which no start would remove it.
+      if (!isLost) await rm(join(folder, logName), { recursive: true, force: true })
       await lock.close()
       if (!isLost) await rm(folder, { recursive: true, force: true })
     }
   }
 }
 
-/** Removes the folders of this user's processes that are gone. */
+/** Removes the folders of this user's processes that are gone; one without a lock was just made, or is empty. */
 async function removeUnowned (): Promise<void> {
   for (const name of await readdir(path)) {
     const [, pid, started] = ownName.exec(name) ?? []
@@ -71,8 +77,10 @@ async function removeUnowned (): Promise<void> {
     if (pid === undefined || started === await startTimeOf(pid).catch(() => undefined)) continue
     const found = await lstat(folder).catch(() => undefined)
     if (found?.isDirectory() !== true || found.uid !== process.getuid?.()) continue
+    const lock = join(folder, 'lock')
+    if (!existsSync(lock)) continue
     // A process of another container has its own numbers, but its socket can be reached.
-    if (await ownerOf(join(folder, 'lock')) !== undefined) continue
+    if (await ownerOf(lock) !== undefined) continue
     await rm(folder, { recursive: true, force: true })
   }
 }

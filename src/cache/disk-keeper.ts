@@ -83,6 +83,8 @@ export interface LogMember {
 export interface DiskKeeperOptions {
   /** Folder of the log. */
   readonly path: string
+  /** True if the folder lies in memory, where no later process reads it. */
+  readonly isMemory?: boolean
   readonly files: DiskFiles
   readonly maxBytes: number
   /** Processes that append at once. */
@@ -235,7 +237,7 @@ export class DiskKeeper {
     return isReset
   }
 
-  /** Ends all use of the folder, because another process has it. */
+  /** Ends all use of the folder, because another process has it, or it is gone. */
   giveUp (): void {
     this.#isGivenUp = true
     this.#reset()
@@ -290,7 +292,7 @@ export class DiskKeeper {
 
   async #begin (member: LogMember, { space, bytes, mustEvict }: BeginSegment): Promise<BegunSegment> {
     const { maxBytes, writers } = this.#options
-    if (this.#isGivenUp) throw new Error('another varve has taken the folder')
+    if (this.#isGivenUp) throw new Error('the folder is gone, or another varve has it')
     if (!this.#members.has(member)) throw new Error(hasLeft)
     await this.#release(member)
     await this.#copied
@@ -397,9 +399,12 @@ export class DiskKeeper {
 
   /** Writes the purges so that a power cut cannot take them back; calls at once share a write. */
   async #save (): Promise<void> {
-    // Nothing of it is ever read again.
-    if (this.#isGivenUp) return
     const { sequence } = this.#purges
+    if (this.#isGivenUp || this.#options.isMemory === true) {
+      // No later process reads it.
+      this.#saved = sequence
+      return
+    }
     const saved = this.#saving.then(async () => {
       if (sequence > this.#saved || !this.#hasFile) await this.#write()
     })

@@ -26,13 +26,13 @@ const maxWaitsPerClient = 250
 
 /** Requests that wait until the served head reaches a version. */
 export class VersionWaits {
-  readonly #tracker: Pick<Tracker, 'position'>
+  readonly #tracker: Pick<Tracker, 'known'>
   readonly #polling: WaiterPolling
   readonly #waiters = new Set<Waiter>()
   readonly #byClient = new Map<string, number>()
   #isClosed = false
 
-  constructor (tracker: Pick<Tracker, 'position'>, polling: WaiterPolling) {
+  constructor (tracker: Pick<Tracker, 'known'>, polling: WaiterPolling) {
     this.#tracker = tracker
     this.#polling = polling
   }
@@ -81,8 +81,8 @@ export class VersionWaits {
   }
 
   #hasReached (version: bigint): boolean {
-    const served = this.#tracker.position?.head.version
-    return served !== undefined && version <= served
+    const known = this.#tracker.known?.position.head.version
+    return known !== undefined && version <= known
   }
 
   #releaseWait (clientId: string): void {

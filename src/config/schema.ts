@@ -118,7 +118,7 @@ const resolveTo = z.string().refine(
 ).describe('any, all or an IP address')
 
 const unitBudget = z.strictObject({
-  units: positive,
+  units: z.int().min(10).max(1_000_000_000),
   windowSeconds: z.int().min(1).max(86_400).default(300),
   costs: z.partialRecord(z.enum(['default', ...endpointNames]), positive).default({})
 }).superRefine(({ units, costs }, context) => {

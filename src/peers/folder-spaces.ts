@@ -23,16 +23,23 @@ const fileName = 'spaces'
 // The state of a chain takes a few kB.
 const mostFileBytes = 1_048_576
 
-/** Spaces in the folder of the disk tier, in one file that a power cut leaves as it was or as it is to be. */
+/**
+ * Spaces in the folder of a log, in one file that a power cut leaves as it was or as it is to be; those of a log in
+ * memory, which no later process reads, lie in memory too.
+ */
 export class FolderSpaces implements SpacePlace {
-  readonly #path: string
+  #path: string | undefined
   #list: readonly StoredSpace[] = []
   #error: string | undefined
   #last: Promise<unknown> = Promise.resolve()
   #isClosed = false
 
-  private constructor (path: string) {
+  private constructor (path: string | undefined) {
     this.#path = path
+  }
+
+  static inMemory (): FolderSpaces {
+    return new FolderSpaces(undefined)
   }
 
   /** Opens the spaces of a folder; sets a damaged file aside and reports its new name. */
@@ -69,6 +76,12 @@ export class FolderSpaces implements SpacePlace {
     return last === undefined ? [] : [last.record]
   }
 
+  /** Ends all use of the folder, because another process has it, or it is gone; nothing in it is ever read again. */
+  giveUp (): void {
+    this.#path = undefined
+    this.#error = undefined
+  }
+
   /** Ends changes; resolves when none is under way. */
   async close (): Promise<void> {
     this.#isClosed = true
@@ -77,7 +90,7 @@ export class FolderSpaces implements SpacePlace {
 
   /** Writes the file again if it was removed. */
   async restore (): Promise<void> {
-    if (this.#list.length === 0) return
+    if (this.#path === undefined || this.#list.length === 0) return
     const isRemoved = await lstat(join(this.#path, fileName)).then(() => false, isAbsent)
     if (isRemoved) {
       await this.#inTurn(async () => {
@@ -100,7 +113,9 @@ export class FolderSpaces implements SpacePlace {
 
   /** Writes a small file that survives a power loss once it resolves. */
   async #write (list: readonly StoredSpace[]): Promise<void> {
-    const temporary = join(this.#path, `${fileName}.new`)
+    const path = this.#path
+    if (path === undefined) return
+    const temporary = join(path, `${fileName}.new`)
     const file = await open(temporary, writeFlags | constants.O_TRUNC, 0o600)
     try {
       await file.writeFile(encodeWithChecksum(list))
@@ -108,8 +123,8 @@ export class FolderSpaces implements SpacePlace {
     } finally {
       await file.close()
     }
-    await rename(temporary, join(this.#path, fileName))
-    await syncFolder(this.#path)
+    await rename(temporary, join(path, fileName))
+    await syncFolder(path)
   }
 }
 

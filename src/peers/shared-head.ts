@@ -78,7 +78,7 @@ export class SharedHead implements SharedHeads {
   get fault (): SharedHeads['fault'] {
     if (this.#isMember()) return undefined
     return this.#state === 'parted'
-      ? { text: 'head.fleet has no effect: this process cannot reach the others through Redis', isServing: true }
+      ? { text: 'head.fleet has no effect: this process cannot reach the others', isServing: true }
       : { text: 'head.fleet: reads get 503 until the other processes know this one', isServing: false }
   }
 
@@ -98,13 +98,17 @@ export class SharedHead implements SharedHeads {
   }
 
   async reach (version: bigint | undefined): Promise<void> {
-    const { now } = this.#options
+    const { now, tracker } = this.#options
+    // Nothing is served without a chain, and the read says why there is none.
+    if (tracker.space === undefined) return
     const endsAtMs = now() + maxWaitMs
     while (!this.has(version)) {
       if (this.#state === 'lapsed') throw unavailableError('this process of varve catches up with the others')
       const leftMs = endsAtMs - now()
       if (leftMs <= 0) throw unavailableError('other processes of varve lack the newest head')
-      await withTimeout(leftMs, new Promise<void>(resolve => this.#waiting.add(resolve)))
+      let resume = (): void => {}
+      await withTimeout(leftMs, new Promise<void>(resolve => this.#waiting.add(resume = resolve)))
+      this.#waiting.delete(resume)
     }
   }
 

@@ -262,7 +262,7 @@ export function deniesServedVersion (
   { requestedVersion, height }: Pick<Read, 'requestedVersion' | 'height'>,
   response: UpstreamResponse
 ): boolean {
-  const head = context.tracker.position?.head
+  const head = context.tracker.known?.position.head
   if (head === undefined) return false
   const wasServed = requestedVersion === undefined
     ? height !== undefined && height <= head.blockHeight

@@ -92,12 +92,13 @@ export async function forwardUnknownRoute (
   }
   if (response.stamped !== undefined) {
     context.tracker.show(response.stamped)
-    await context.tracker.sharedHeads?.reach(response.stamped.position.head.version).catch((error: unknown) => {
-      // A response to what may have written is sent in any case.
-      if (!isIdempotent) return
-      response.rest?.destroy()
-      throw error
-    })
+    // A response to what may have written is sent at once.
+    if (isIdempotent) {
+      await context.tracker.sharedHeads?.reach(response.stamped.position.head.version).catch((error: unknown) => {
+        response.rest?.destroy()
+        throw error
+      })
+    }
   }
   if (response.status === 410) context.metrics.pruned('other', 'upstream', undefined)
   return response

@@ -28,9 +28,10 @@ export function isAboveServedHead (
   { requestedVersion, minVersion }: VersionRequirements
 ): boolean {
   if (requestedVersion === undefined && minVersion === undefined) return false
-  const servedVersion = tracker.position?.head.version
-  return (minVersion !== undefined && (servedVersion === undefined || minVersion > servedVersion)) ||
-    (requestedVersion !== undefined && servedVersion !== undefined && requestedVersion > servedVersion)
+  // The head that this process knows may not be served yet: other processes may have to have it first.
+  const knownVersion = tracker.known?.position.head.version
+  return (minVersion !== undefined && (knownVersion === undefined || minVersion > knownVersion)) ||
+    (requestedVersion !== undefined && knownVersion !== undefined && requestedVersion > knownVersion)
 }
 
 /**
@@ -56,13 +57,14 @@ export async function waitForVersions (
     // Unavailable, not missing: without a wait, the arrival of the version is unknown (law 11: "gone" and "not there"
     // are facts, not guesses).
     if (waitResult === 'too_many_waits') throw unavailableError('too many wait for a version')
-    if (tracker.position === undefined) throw noUpstreamError(context, 'no upstream has reported a position yet')
-    if (tracker.position.head.version < minVersion) throw versionNotFoundError(minVersion)
+    const known = tracker.known?.position.head.version
+    if (known === undefined) throw noUpstreamError(context, 'no upstream has reported a position yet')
+    if (known < minVersion) throw versionNotFoundError(minVersion)
   }
   const leftMs = waitMs - (now() - startedAtMs)
   if (
-    requestedVersion !== undefined && tracker.position !== undefined && leftMs > 0 &&
-    isNearHead(tracker.position, requestedVersion)
+    requestedVersion !== undefined && tracker.known !== undefined && leftMs > 0 &&
+    isNearHead(tracker.known.position, requestedVersion)
   ) await waitFor(requestedVersion, leftMs)
 }
 

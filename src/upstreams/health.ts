@@ -158,7 +158,7 @@ export function readRetryAfterMs (retryAfter: string | undefined, date: string |
 
 // "RateLimit: limit=100, remaining=7", or "default";r=7 as in later drafts of the header.
 const rateLimitRest = /(?:\bremaining=|;\s*r=)([0-9]{1,15})/
-const bodyRest = /"[a-z_-]*remaining[a-z_-]*"\s*:\s*"?([0-9]{1,15})/i
+const bodyRest = /"[a-z_-]*remaining(?:_units)?"\s*:\s*"?([0-9]{1,15})/i
 
 /**
  * Reads the units that a 429 says are left: from a header or the body, else none where the body is about units;

@@ -237,7 +237,7 @@ export class SharedRate {
     this.#timer = setTimeout(() => {
       this.#timer = undefined
       onChange()
-    }, Math.ceil(ms))
+    }, Math.ceil(ms)).unref()
   }
 
   get #atHand (): number {

@@ -210,7 +210,7 @@ export class UpstreamLimiter {
 
   /** Waits in the queue; rejects with NoSlotError, or with the signal's reason. */
   async acquire ({ clientId = '', isProbe, units = 1, timeoutMs, signal }: SlotRequest): Promise<RequestSlot> {
-    if (!isProbe) this.#shedExcess(clientId, timeoutMs)
+    if (!isProbe) this.#shedExcess(clientId, timeoutMs, units)
     return await new Promise((resolve, reject) => {
       const leaveQueue = (): void => {
         clearTimeout(timer)
@@ -294,7 +294,7 @@ export class UpstreamLimiter {
     return this.#rateLimiter?.tokens?.isAtHand !== false && this.budget?.isAtHand !== false
   }
 
-  /** True while reads of clients wait for units that polls and the tail would use up. */
+  /** True while polls and the tail queue behind reads of clients that wait for units, and take turns with them. */
   get #clientsGoFirst (): boolean {
     return this.#clientQueue.size > 0 && this.budget?.isHalfUsed === true
   }
@@ -307,13 +307,13 @@ export class UpstreamLimiter {
 
   // Drops from the longest queue first, so a flood costs only its own client. Rejects what cannot be served in time
   // (law 10: nothing grows without bound).
-  #shedExcess (clientId: string, timeoutMs: number): void {
+  #shedExcess (clientId: string, timeoutMs: number, units: number): void {
     const capacity = Math.min(
       this.maxConcurrent * queuedPerConnection - this.#clientsInFlight,
-      this.#rateLimiter?.capacityWithin(timeoutMs) ?? Infinity,
-      this.budget?.capacityWithin(timeoutMs) ?? Infinity
+      this.#rateLimiter?.capacityWithin(timeoutMs) ?? Infinity
     )
-    if (this.#clientQueue.size < capacity) return
+    const unitsToCome = this.budget?.capacityWithin(timeoutMs) ?? Infinity
+    if (this.#clientQueue.size < capacity && this.#queuedUnits + units <= unitsToCome) return
     const displaced = this.#clientQueue.newestOfLargest(clientId)
     this.#recordExhausted(this.#scarceLimit)
     if (displaced === undefined) throw new NoSlotError('upstream queue full')
@@ -405,7 +405,7 @@ export class UpstreamLimiter {
     const [probe] = this.hasFreeSlot ? this.#probeQueue : []
     const hasClient = this.#clientQueue.size > 0 && this.#hasClientSlot
     if (probe === undefined && !hasClient) return undefined
-    this.#wasProbeServed = probe !== undefined && !(hasClient && (this.#wasProbeServed || this.#clientsGoFirst))
+    this.#wasProbeServed = probe !== undefined && !(hasClient && this.#wasProbeServed)
     return this.#wasProbeServed
       ? probe
       : this.#clientQueue.shift(clientId => this.#streams.of(clientId).size >= this.#streamShare)

@@ -80,6 +80,18 @@ async function untilServing (...processes: Process[]): Promise<void> {
 
 t.jobs = 4
 
+t.test('without a chain no read waits for others, since nothing is served', async t => {
+  const tracker = new Tracker(undefined, () => 0, new ChainEvents(), true)
+  const head = new SharedHead({
+    tracker,
+    records: new MemoryRecords(),
+    publish: () => {},
+    isEchoed: true,
+    now: () => 0
+  })
+  await t.resolves(head.reach(undefined))
+})
+
 t.test('a head is served once all processes have it, and held while one lacks it', async t => {
   const start = placeOf(t)
   const [one, two] = [start(), start()]

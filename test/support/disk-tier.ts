@@ -131,7 +131,7 @@ export function recordsIn (segment: Buffer): { readonly offset: number, readonly
 export const token = 't0ken'
 
 /** Purges as an operator does; resolves with the status. */
-export async function purge (varve: TestVarve, what: object): Promise<number> {
+export async function purge (varve: Pick<TestVarve, 'adminUrl'>, what: object): Promise<number> {
   const { status } = await sendRequest(varve.adminUrl, '/purge', {
     method: 'POST',
     headers: { authorization: `Bearer ${token}` },
