@@ -210,7 +210,7 @@ export class UpstreamLimiter {
 
   /** Waits in the queue; rejects with NoSlotError, or with the signal's reason. */
   async acquire ({ clientId = '', isProbe, units = 1, timeoutMs, signal }: SlotRequest): Promise<RequestSlot> {
-    if (!isProbe) this.#shedExcess(clientId, timeoutMs, units)
+    if (!isProbe) this.#shedExcess(clientId, timeoutMs)
     return await new Promise((resolve, reject) => {
       const leaveQueue = (): void => {
         clearTimeout(timer)
@@ -307,13 +307,13 @@ export class UpstreamLimiter {
 
   // Drops from the longest queue first, so a flood costs only its own client. Rejects what cannot be served in time
   // (law 10: nothing grows without bound).
-  #shedExcess (clientId: string, timeoutMs: number, units: number): void {
+  #shedExcess (clientId: string, timeoutMs: number): void {
     const capacity = Math.min(
       this.maxConcurrent * queuedPerConnection - this.#clientsInFlight,
       this.#rateLimiter?.capacityWithin(timeoutMs) ?? Infinity
     )
     const unitsToCome = this.budget?.capacityWithin(timeoutMs) ?? Infinity
-    if (this.#clientQueue.size < capacity && this.#queuedUnits + units <= unitsToCome) return
+    if (this.#clientQueue.size < capacity && this.#queuedUnits < unitsToCome) return
     const displaced = this.#clientQueue.newestOfLargest(clientId)
     this.#recordExhausted(this.#scarceLimit)
     if (displaced === undefined) throw new NoSlotError('upstream queue full')

@@ -139,7 +139,7 @@ t.test('a request costs the units of its endpoint, which come back if it was not
   t.same([unitCostOf({ ...costs, costs: {} }, 'view'), unitCostOf(null, 'view')], [1, 1])
 })
 
-t.test('below half of the units work that can wait stays away, and polls go after clients', async t => {
+t.test('below half of the units work that can wait stays away, and polls take turns with clients', async t => {
   const limiter = budgeted(t)
   t.equal(limiter.isBusy(), false)
   for (const units of [20, 20, 11]) (await limiter.acquire({ ...wish, units })).markSent()
@@ -151,16 +151,16 @@ t.test('below half of the units work that can wait stays away, and polls go afte
     slot.markSent()
   }
   await Promise.all([acquire(true, 'poll'), acquire(false, 'first'), acquire(true, 'poll'), acquire(false, 'second')])
-  t.same(order, ['first', 'second', 'poll', 'poll'])
+  t.same(order, ['poll', 'first', 'poll', 'second'])
   t.equal(limiter.exhaustedLimit, undefined, 'nothing was rejected')
 })
 
 t.test('a read that would wait too long for units is rejected for the budget', async t => {
   const limiter = budgeted(t)
   limiter.budget?.correct(0)
-  await t.rejects(limiter.acquire({ ...wish, units: 20, timeoutMs: 100 }), {
-    message: 'no upstream slot within budget'
-  })
+  const late = limiter.acquire({ ...wish, units: 20, timeoutMs: 100 })
+  await t.rejects(limiter.acquire({ ...wish, units: 20, timeoutMs: 100 }), { message: 'upstream queue full' })
+  await t.rejects(late, { message: 'no upstream slot within budget' })
   t.equal(limiter.exhaustedLimit, 'budget')
   t.equal(limiter.isFull, true)
 })
