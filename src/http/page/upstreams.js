@@ -114,7 +114,11 @@ function showUpstream (row, upstream, range) {
 function unitsOf ({ budget }) {
   if (budget === undefined) return []
   const { left, max, refillPerSecond } = budget
-  return [`${grouped(left)} of ${counted(max, 'unit')} left, ${refillPerSecond} a second come back`]
+  return [
+    `${grouped(left)} of ${counted(max, 'unit')} left, ${
+      Number.isFinite(refillPerSecond) ? refillPerSecond : 'unknown'
+    } a second come back`
+  ]
 }
 
 function stateOf (state) {
