@@ -56,8 +56,14 @@ async function startMonitoredReplicas (t: Test): Promise<MonitoredReplicas> {
   const redis = await startRedis(t)
   const dir = testFolder(t)
   const named = { whole, behind, dead, strange }
+  const budget = { units: 1_000_000, windowSeconds: 10 }
   const shared = {
-    upstreams: Object.entries(named).map(([name, { url }]) => ({ name, url, requestsPerSecond: 1000 })) as never,
+    upstreams: Object.entries(named).map(([name, { url }]) => ({
+      name,
+      url,
+      requestsPerSecond: 1000,
+      budget
+    })) as never,
     head: { pollMs: 250 },
     cache: { redis: { url: redis.url } }
   }
