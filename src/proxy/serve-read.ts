@@ -140,10 +140,11 @@ async function serveLatest (
   if (followed === undefined) return await serveMoving(context, pinned)
   try {
     const outcome = await serveHistory(context, atFollowedHead(pinned, followed))
-    if (context.tracker.isCurrent(pinned.space)) return outcome
-    // A reset during the fetch voids the followed head, and the response may be of the new chain.
+    const isCurrent = context.tracker.isCurrent(pinned.space)
+    if (isCurrent && (outcome.name === 'hit' || !reportsUpstreamFault(outcome.fetched.response))) return outcome
     if (outcome.name !== 'hit') discardBody(outcome.fetched)
-    return undefined
+    // A reset during the fetch voids the followed head, and the response may be of the new chain.
+    return isCurrent ? await serveMoving(context, pinned) : undefined
   } catch (error) {
     if (!context.tracker.isCurrent(pinned.space)) return undefined
     // The upstream of the tail may have failed, and the others lag behind its head.
