@@ -69,15 +69,15 @@ export function readRequest (match: EndpointMatch, request: RawRequest): Read {
   const accept = endpoint.takesAccept ? readAccept(request.accept) : 'json'
   const { ledgerVersion, query, isPinned } = unpinCursor(endpoint, readQuery(endpoint, match.search))
   const page = isPaged(endpoint) && accept === 'json' ? pageOf(query) : undefined
+  const named = versionMembers(endpoint, path, query, accept)
   return {
     endpoint,
     path: `/${path.join('/')}`,
     query: page === undefined ? query : [...query.filter(isNoLimit), ['limit', String(page.limit)]],
     ledgerVersion,
-    requestedVersion: ledgerVersion,
-    height: undefined,
-    mayBeMoving: page !== undefined,
-    ...versionMembers(endpoint, path, query, accept),
+    requestedVersion: named.requestedVersion ?? ledgerVersion,
+    height: named.height,
+    mayBeMoving: named.mayBeMoving ?? page !== undefined,
     isPinned,
     page,
     accept,

@@ -59,17 +59,14 @@ export class Coalescer<T> {
   }
 
   #start (key: string, load: () => Promise<T>): Promise<T> {
-    const loading = this.#untrackWhenDone(key, load())
+    const loading = load()
     this.#inFlight.set(key, loading)
-    return loading
-  }
-
-  async #untrackWhenDone (key: string, loading: Promise<T>): Promise<T> {
-    try {
-      return await loading
-    } finally {
+    const untrack = (): void => {
       this.#inFlight.delete(key)
     }
+    // Registered first, so callers that join find nothing in flight once it has ended.
+    loading.then(untrack, untrack)
+    return loading
   }
 }
 

@@ -12,7 +12,6 @@ import { type EndpointMatch, matchAwaited, matchEndpoint, readRequest } from '..
 import { variantKeyOf } from '../api/request-variant-key.js'
 import { forwardedTarget } from '../api/pass-through-target.js'
 import { hijackExchange, type HttpExchange } from './http-exchange.js'
-import { type RequestCharge } from './client-policies.js'
 import { registerPassThrough } from './pass-through.js'
 import { sandboxHeader, sendFailure, type ListenerContext, sendResponse } from './send-response.js'
 import { bypassesFollowing, checkRequest, responsePreferencesOf } from './request-checks.js'
@@ -70,7 +69,7 @@ export function addReadRoutes (app: FastifyInstance, context: ListenerContext): 
     } else done(null, payload)
   })
   const serveKnown = async (match: EndpointMatch, exchange: HttpExchange, body: Buffer): Promise<void> => {
-    const { request, response, receivedAtMs } = exchange
+    const { request, response, method, url, receivedAtMs } = exchange
     try {
       if (!readTurns.tryStart(1)) await readTurns.waitForTurn(1, response)
       const charge = access.chargeOf(request)
@@ -79,13 +78,39 @@ export function addReadRoutes (app: FastifyInstance, context: ListenerContext): 
         await bodyTurns.waitForTurn(body.length, response)
       }
       const bytes = requestMemoryBudget.of(response, access.clientIdOf(request))
+      const span = tracer && beginTrace(tracer, request, receivedAtMs)
+      const { headers } = request
+      const variant = {
+        method,
+        target: url,
+        accept: headers.accept,
+        contentType: headers['content-type'],
+        body,
+        minVersion: headers[minVersionHeader]
+      }
+      const read = readRequest(match, variant)
       const client: ReadClient = {
         id: bytes.clientId,
         bytes,
         admit: charge?.admit,
-        span: tracer && beginTrace(tracer, request, receivedAtMs)
+        span,
+        attempts: newAttemptBudget(),
+        bypassesFollowing: bypassesFollowing(read, headers)
       }
-      await serveMatch(context, match, exchange, body, client, charge)
+      const follower = match.isAwaited === true ? context.proxy.follower : undefined
+      const outcome = follower === undefined
+        ? await serveRead(context.proxy, read, client)
+        : await serveAwaited(context.proxy, follower, read, client, goneSignalOf(exchange))
+      const isHit = outcome.name === 'hit'
+      if (isHit) charge?.refund()
+      // Remembers variants of hits only: others may never repeat. Minimum versions are in no variant key.
+      const variantKey = isHit && read.minVersion === undefined ? variantKeyOf(variant) : undefined
+      if (variantKey !== undefined && context.knownRequests.get(variantKey) === undefined) {
+        context.knownRequests.put(variantKey, { parsed: new ParsedRequest(read) })
+      }
+      const built = context.responseBuilder.respond(read, outcome, responsePreferencesOf(headers))
+      const source = isHit ? undefined : outcome.fetched.response.source
+      sendResponse(context, exchange, match.endpoint.name, outcomeNameOf(outcome), built, source)
     } catch (error) {
       sendFailure(context, exchange, error, match.endpoint)
     }
@@ -139,38 +164,6 @@ function addHealthRoute (app: FastifyInstance, { drain, isSandbox }: ListenerCon
       return await reply.code(drain.isDraining ? 503 : 200).send({ status: drain.isDraining ? 'draining' : 'alive' })
     }
   })
-}
-
-async function serveMatch (
-  context: ListenerContext,
-  match: EndpointMatch,
-  exchange: HttpExchange,
-  body: Buffer,
-  client: ReadClient,
-  charge: RequestCharge | undefined
-): Promise<void> {
-  const { request: { headers }, method, url: target } = exchange
-  const variant = { method, target, accept: headers.accept, contentType: headers['content-type'], body }
-  const read = readRequest(match, { ...variant, minVersion: headers[minVersionHeader] })
-  const reader: ReadClient = {
-    ...client,
-    attempts: newAttemptBudget(),
-    bypassesFollowing: bypassesFollowing(read, headers)
-  }
-  const follower = match.isAwaited === true ? context.proxy.follower : undefined
-  const outcome = follower === undefined
-    ? await serveRead(context.proxy, read, reader)
-    : await serveAwaited(context.proxy, follower, read, reader, goneSignalOf(exchange))
-  const isHit = outcome.name === 'hit'
-  if (isHit) charge?.refund()
-  // Remembers variants of hits only: others may never repeat. Minimum versions are in no variant key.
-  const variantKey = isHit && read.minVersion === undefined ? variantKeyOf(variant) : undefined
-  if (variantKey !== undefined && context.knownRequests.get(variantKey) === undefined) {
-    context.knownRequests.put(variantKey, { parsed: new ParsedRequest(read) })
-  }
-  const response = context.responseBuilder.respond(read, outcome, responsePreferencesOf(headers))
-  const source = isHit ? undefined : outcome.fetched.response.source
-  sendResponse(context, exchange, match.endpoint.name, outcomeNameOf(outcome), response, source)
 }
 
 /** Builds a signal that is aborted once the client has left. */

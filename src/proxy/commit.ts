@@ -79,7 +79,7 @@ export function commitFetched (
   }
   // Latest state is also history at the version that it was read at.
   if (stamped === undefined || !context.settings.latest.promote || read.endpoint.keyedBy !== 'version') {
-    return { response, entry: undefined, notStored: undefined }
+    return { response, textKey: pinned.keys.text, entry: undefined, notStored: undefined }
   }
   const promoted = pinTo(pinned.space, atVersion(read, stamped.position.head.version))
   const promotedVerdict = judge(promoted.read, response, context.settings.pages)
@@ -109,18 +109,27 @@ function commitJudged (
   requested: PinnedRead,
   sinceCount: number
 ): FetchResult {
-  if (lifetime === undefined) return countNotStored(context, pinned, response, notStored)
+  if (lifetime === undefined) return countNotStored(context, requested, response, notStored)
   const { ttlMs, lowestVersion } = lifetime
+  const { status, contentType, body, cursorAndGasHeaders, release } = parts
+  const { key, validity, dependencies } = locationOf(context, pinned, response, lifetime)
+  const expiresAtMs = ttlMs === undefined ? undefined : context.now() + ttlMs
   const entry = makeEntry({
-    ...parts,
-    ...locationOf(context, pinned, response, lifetime),
-    expiresAtMs: ttlMs === undefined ? undefined : context.now() + ttlMs,
-    lowestVersion
+    key,
+    status,
+    contentType,
+    body,
+    cursorAndGasHeaders,
+    release,
+    expiresAtMs,
+    validity,
+    lowestVersion,
+    dependencies
   })
   const reason = commit(context, requested, entry, sinceCount)
   return reason === undefined
-    ? { response, entry, notStored: undefined }
-    : countNotStored(context, pinned, response, reason)
+    ? { response, textKey: requested.keys.text, entry, notStored: undefined }
+    : countNotStored(context, requested, response, reason)
 }
 
 /** Returns key and interval of an entry: a block under its height, others under their read. */
@@ -131,23 +140,22 @@ function locationOf (
   { block }: Lifetime
 ): Pick<Entry, 'key' | 'validity' | 'dependencies'> {
   const { value, text, intervalFamily: family } = pinned.keys
-  const dependencies = undefined
   if (block !== undefined && family !== undefined) {
     const { height, first, last } = block
-    return { key: intervalKeyOf(family, height), validity: { family, first, last }, dependencies }
+    return { key: intervalKeyOf(family, height), validity: { family, first, last }, dependencies: undefined }
   }
   const key = response.status === 200 ? value : text
   const { follower } = context
   const grown = follower && stateValidityOf(follower, pinned, response)
-  return { key, validity: undefined, dependencies, ...grown }
+  return { key, validity: grown?.validity, dependencies: grown?.dependencies }
 }
 
 function countNotStored (
   context: CommitParts,
-  { read }: PinnedRead,
+  { read, keys }: PinnedRead,
   response: UpstreamResponse,
   reason: NotStoredReason
 ): FetchResult {
   context.metrics.notStored(read.endpoint.name, reason)
-  return { response, entry: undefined, notStored: reason }
+  return { response, textKey: keys.text, entry: undefined, notStored: reason }
 }

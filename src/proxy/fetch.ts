@@ -59,10 +59,11 @@ export async function fetchJudged (context: FetchParts, pinned: PinnedRead): Pro
   const servedVersion = isLatest(pinned) ? highestVersion(head, read.minVersion) : undefined
   const first = await fetchAndLearn(context, pinned, servedVersion)
   if (first !== undefined) {
-    if (!isStale(context, pinned, servedVersion, first)) return { ...first, isStale: false }
+    const { response, verdict } = first
+    if (!isStale(context, pinned, servedVersion, first)) return { response, verdict, isStale: false }
     // Frees its slot for the retry, since no client gets a body below its minimum version.
-    if (isBelowMinVersion(first.response, read.minVersion)) discardBody(first)
-    pinned.client.bytes?.holdWaiting(first.response.body)
+    if (isBelowMinVersion(response, read.minVersion)) discardBody(first)
+    pinned.client.bytes?.holdWaiting(response.body)
   }
   const judged = await fetchAgain(context, pinned, servedVersion, first)
   if (judged === undefined) throw laggingError()
@@ -152,25 +153,25 @@ async function fetchAndLearn (
   const spaceBefore = context.tracker.space
   const positionBefore = context.tracker.position
   const judgements: Judgement[] = []
-  const response = await context.upstreamPool.fetch(upstreamRequestOf(read, client), {
-    version: read.requestedVersion,
-    minVersion: servedVersion,
-    events: eventPageStartOf(read)
-  }, received => {
-    const judgement = learnAndJudge(context, pinned, servedVersion, received)
-    judgements.push(judgement)
-    return judgement.flaw
-  }).catch((error: unknown) => {
+  const requirements = { version: read.requestedVersion, minVersion: servedVersion, events: eventPageStartOf(read) }
+  let response: UpstreamResponse
+  try {
+    response = await context.upstreamPool.fetch(upstreamRequestOf(read, client), requirements, received => {
+      const judgement = learnAndJudge(context, pinned, servedVersion, received)
+      judgements.push(judgement)
+      return judgement.flaw
+    })
+  } catch (error) {
     const impossible = judgements.findLast(({ flaw }) => flaw === 'impossible')?.impossible
     if (impossible === 'denied') return undefined
     // A second response decides if the first one was a false header or the beginning of another chain.
-    if (error instanceof UnprovenPositionError && !isRetry) return 'unproven'
+    if (error instanceof UnprovenPositionError && !isRetry) {
+      return await fetchAndLearn(context, pinned, servedVersion, true)
+    }
     throw impossible === undefined
       ? errorResponseFor(context, read, error)
       : impossibleResponseError(context, read, impossible)
-  })
-  if (response === undefined) return undefined
-  if (response === 'unproven') return await fetchAndLearn(context, pinned, servedVersion, true)
+  }
   // After a reset during the fetch the chain of a response that does not contradict the old chain is unknown, so it is
   // fetched again (law 7: chains never mix).
   if (context.tracker.space !== spaceBefore && !isOfNewChain(response, positionBefore)) {

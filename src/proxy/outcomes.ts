@@ -37,10 +37,13 @@ export function isSaved (outcome: string): boolean {
   return outcome.startsWith('hit_') || outcome === 'collapsed'
 }
 
-/** Upstream response of a fetch, with its entry or the reason for not storing one. */
+/** Upstream response of a fetch, with the request text that it may quote, and its entry or why none was stored. */
 export type FetchResult =
-  | { readonly response: UpstreamResponse, readonly entry: Entry, readonly notStored: undefined }
-  | { readonly response: UpstreamResponse, readonly entry: undefined, readonly notStored: NotStoredReason | undefined }
+  & { readonly response: UpstreamResponse, readonly textKey: string }
+  & (
+    | { readonly entry: Entry, readonly notStored: undefined }
+    | { readonly entry: undefined, readonly notStored: NotStoredReason | undefined }
+  )
 
 /** Kinds of hits: history, pruned history, a latest response at the followed head, or a micro-cached one. */
 export type HitKind = 'history' | 'pruned' | 'followed' | 'moving'
@@ -60,8 +63,8 @@ export interface CachedEntry {
   readonly hasWaited?: boolean
 }
 
-/** Result that one of several coalesced reads loaded for all of them, with the request text that it may quote. */
-export type Loaded = (CachedEntry | FetchResult) & { readonly textKey: string }
+/** Result that one of several coalesced reads loaded for all of them. */
+export type Loaded = (CachedEntry & Pick<FetchResult, 'textKey'>) | FetchResult
 
 /** Outcome of a read that got a response. */
 export type Outcome = Hit | FetchOutcome

@@ -21,7 +21,7 @@ import {
   type Loaded,
   type Outcome
 } from './outcomes.js'
-import { noClient, pinToCurrentChain, type PinnedRead, type ReadClient } from './pinned-read.js'
+import { noClient, pinTo, pinToCurrentChain, type PinnedRead, type ReadClient } from './pinned-read.js'
 import { countPrunedResponse, highestVersionOf, rejectPruned, rejectPrunedPage } from './pruned-reads.js'
 import { type MemoParts, type ParsedRequest } from './parsed-request.js'
 import { isAboveServedHead, waitForVersions, type WaitParts } from './wait-for-version.js'
@@ -79,12 +79,16 @@ export function serveFromMemory (context: ReadParts, parsed: ParsedRequest): Hit
  */
 export async function serveRead (context: ReadParts, read: Read, client: ReadClient = noClient): Promise<Outcome> {
   // Nothing is fetched for a read that gets a 503 anyway.
-  await context.tracker.sharedHeads?.reach(undefined)
+  const { sharedHeads } = context.tracker
+  if (sharedHeads !== undefined) await sharedHeads.reach(undefined)
   if (read.requestedVersion !== undefined) {
     context.lowestRequested.record(read.requestedVersion, context.tracker.position)
   }
   const arrivedAtMs = context.now()
-  let pinned = await pinToCurrentChain(context, read, client, arrivedAtMs)
+  const { space } = context.tracker
+  let pinned = space === undefined
+    ? await pinToCurrentChain(context, read, client, arrivedAtMs)
+    : pinTo(space, read, client, arrivedAtMs)
   if (isAboveServedHead(context, read)) {
     await client.admit?.()
     await waitForVersions(context, read, client)
@@ -100,7 +104,7 @@ export async function serveRead (context: ReadParts, read: Read, client: ReadCli
     rejectPrunedPage(context, outcome.fetched)
     if (outcome.name !== 'collapsed') context.metrics.missed(read.endpoint.name, missCauseOf(context, pinned, outcome))
   }
-  return await reachInAll(context, read, outcome)
+  return sharedHeads === undefined ? outcome : await reachInAll(context, sharedHeads, read, outcome)
 }
 
 /** Returns why a read was no hit; an unfinished page or transaction is as moving as a latest read. */
@@ -233,11 +237,11 @@ function traceWait<T> ({ client: { span } }: PinnedRead, run: () => Promise<Coal
 }
 
 /** Takes what another request has stored meanwhile, else fetches. */
-async function load (context: ReadParts, pinned: PinnedRead): Promise<Loaded> {
+function load (context: ReadParts, pinned: PinnedRead): Promise<Loaded> {
   const cached = lookUpInMemory(context, pinned)
   return cached?.isRetired === false
-    ? { ...cached, textKey: pinned.keys.text }
-    : await fetchAndCommit(context, pinned)
+    ? Promise.resolve({ ...cached, textKey: pinned.keys.text })
+    : fetchAndCommit(context, pinned)
 }
 
 /** Loads history, once for all hosts where that may help. */
@@ -280,12 +284,12 @@ async function fetchAndCommit (
   context: ReadParts,
   pinned: PinnedRead,
   lease?: FetchLease
-): Promise<FetchResult & Loaded> {
+): Promise<FetchResult> {
   const start = { atMs: context.now(), invalidationCount: context.invalidator.count, lease }
   const judged = await fetchJudged(context, pinned)
   learnLastEvent(context, pinned, judged.response)
   if (context.follower?.isServing === false) observeLatest(context, context.follower, pinned, judged.response)
-  return { ...commitFetched(context, pinned, judged, start), textKey: pinned.keys.text }
+  return commitFetched(context, pinned, judged, start)
 }
 
 /**

@@ -1,15 +1,19 @@
 import { type Read } from '../api/read.js'
 import { type Outcome } from './outcomes.js'
+import { type SharedHeads, type Tracker } from '../chain/tracker.js'
 import { highestVersionOf } from './pruned-reads.js'
 import { type PinParts } from './pinned-read.js'
 
 /** Waits until every live process serves the position of a response, and what the response is about. */
-export async function reachInAll (context: Pick<PinParts, 'tracker'>, read: Read, outcome: Outcome): Promise<Outcome> {
-  const { tracker } = context
-  if (tracker.sharedHeads === undefined) return outcome
-  const version = shownVersion(context, read, outcome)
+export async function reachInAll (
+  { tracker }: Pick<PinParts, 'tracker'>,
+  sharedHeads: SharedHeads,
+  read: Read,
+  outcome: Outcome
+): Promise<Outcome> {
+  const version = shownVersion(tracker, read, outcome)
   try {
-    await tracker.sharedHeads.reach(version)
+    await sharedHeads.reach(version)
   } catch (error) {
     if (outcome.name !== 'hit') outcome.fetched.response.rest?.destroy()
     throw error
@@ -21,7 +25,7 @@ export async function reachInAll (context: Pick<PinParts, 'tracker'>, read: Read
 }
 
 /** Returns the highest version that a response shows, by its position or its body. */
-function shownVersion ({ tracker }: Pick<PinParts, 'tracker'>, read: Read, outcome: Outcome): bigint | undefined {
+function shownVersion (tracker: Tracker, read: Read, outcome: Outcome): bigint | undefined {
   const { position } = outcome
   // The position of a latest response is its own.
   const isLatest = outcome.followedAt !== undefined || outcome.name === 'forwarded' ||

@@ -152,7 +152,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     if (this.#head === undefined || this.#deferred === undefined) return
     const { status, headers } = this.#head
     const body = this.#takeBody()
-    this.#deferred.resolve({ status, headers, body, rest, ...(this.#isOverBudget && { isOverBudget: true }) })
+    this.#deferred.resolve({ status, headers, body, rest, isOverBudget: this.#isOverBudget })
     this.#deferred = undefined
   }
 
