@@ -66,7 +66,7 @@ function memoryMistakes ({ workers, cache: { memory: { maxMb } } }: Config): Mis
   if (maxMb > memoryMb) {
     return [{ path, message: `expected at most ${memoryMb}, the memory of this machine in MB, got ${maxMb}` }]
   }
-  // Small responses take most of their memory in the heap (docs/sizing.md, "V8's heap"); workers have one each.
+  // Small responses mostly take heap (docs/tiers-and-sizes.md, "V8's heap"); workers have one each.
   const heapMb = Math.floor(getHeapStatistics().heap_size_limit / bytesPerMb)
   if (maxMb <= heapMb * workers) return []
   const message = `expected at most ${heapMb * workers}, since V8's heap may take ${heapMb} MB in ` +

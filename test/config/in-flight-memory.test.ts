@@ -30,11 +30,11 @@ t.test('following needs 17 MB for each worker', async t => {
     configSchema.parse({ workers, follow: { mode: 'on' }, limits: { inFlightMb: 64 } })
   t.equal(memoryNeededMb(following(1)), 100 + 448 + 64 + 17)
   t.equal(memoryNeededMb(following(4)), 500 + 448 + 64 + 68)
-  t.match(textOf('docs/sizing.md'), /adds 17 MB for each worker/)
+  t.match(textOf('docs/tiers-and-sizes.md'), /adds 17 MB for each worker/)
 })
 
 t.test('docs state the formula with the numbers that it gives', async t => {
-  const rows = [...textOf('docs/sizing.md').matchAll(/^\| ([\d,]+) \| (\d+) \| (\d+) \| ([\d,]+) \|$/gm)]
+  const rows = [...textOf('docs/tiers-and-sizes.md').matchAll(/^\| ([\d,]+) \| (\d+) \| (\d+) \| ([\d,]+) \|$/gm)]
   t.ok(rows.length >= 4)
   for (const [, maxMb = '', workers, inFlightMb, needed = ''] of rows) {
     const config = configOf(Number(maxMb.replace(',', '')), null, Number(workers))
