@@ -58,11 +58,7 @@ t.test('the page lists the keys that a reload applies', async t => {
     const after = configSchema.parse(change)
     const { changed, needsRestart } = reloadedKeys(before, before, after)
     t.same(changed, [key])
-    const waits = needsRestart.length > 0
-    t.match(
-      page,
-      new RegExp(`^\\| \`${key.replaceAll('.', '\\.')}\` \\|.*\\| ${waits ? 'at a start' : 'yes'} \\|`, 'm'),
-      key
-    )
+    const row = page.split('\n').find(line => line.startsWith(`| \`${key}\` |`))
+    t.equal(row?.endsWith('; *restart* |'), needsRestart.length > 0, key)
   }
 })

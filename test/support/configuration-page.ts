@@ -37,24 +37,23 @@ interface Row {
 
 const code = (text: string): string => `\`${text}\``
 const schema = z.toJSONSchema(configSchema, { io: 'input', unrepresentable: 'any' }) as Shape
-const head = '| key | is | default | SIGHUP | meaning |\n|---|---|---|---|---|'
+const head = '| key | is | default | meaning |\n|---|---|---|---|'
+// Puts smaller groups into the table of single keys.
+const leastInGroup = 4
 
 /** Returns the generated section of docs/configuration.md, between its two marks. */
 export function configurationPage (): string {
   const meanings = meaningsIn(readFileSync(join(import.meta.dirname, '../../config/varve.yaml'), 'utf8'))
-  const tops = Object.entries(schema.properties ?? {})
-  const plain = tops.filter(([, shape]) => !isGroup(shape)).flatMap(([key, shape]) => rowsOf(key, shape, false))
-  const groups = tops.filter(([, shape]) => isGroup(shape)).map(([key, shape]) => ({
-    key,
-    rows: rowsOf(key, shape, false)
-  }))
+  const tops = Object.entries(schema.properties ?? {}).map(([key, shape]) => ({ key, rows: rowsOf(key, shape, false) }))
+  const plain = tops.filter(({ rows }) => rows.length < leastInGroup).flatMap(({ rows }) => rows)
+  const groups = tops.filter(({ rows }) => rows.length >= leastInGroup)
   const tableOf = (rows: readonly Row[]): string => `${head}\n${rows.map(row => lineOf(row, meanings)).join('\n')}\n`
   const sections = groups.map(({ key, rows }) =>
     `### ${key}\n\n${
       meanings.has(key) && !rows.some(row => row.key === key) ? `${escaped(meanings.get(key) ?? '')}\n\n` : ''
     }${tableOf(rows)}`
   )
-  return `\n### By themselves\n\n${tableOf(plain)}\n${sections.join('\n')}\n`
+  return `\n### Small groups and single keys\n\n${tableOf(plain)}\n${sections.join('\n')}\n`
 }
 
 /** Returns every key that has a row on the page. */
@@ -87,10 +86,6 @@ export function meaningsIn (yaml: string): Map<string, string> {
   return meanings
 }
 
-function isGroup (shape: Shape): boolean {
-  return shape.properties !== undefined || shape.items?.properties !== undefined
-}
-
 function rowsOf (key: string, shape: Shape, isRequired: boolean): Row[] {
   const below = (prefix: string, { properties = {}, required = [] }: Shape): Row[] =>
     Object.entries(properties).flatMap(([name, inner]) => rowsOf(`${prefix}.${name}`, inner, required.includes(name)))
@@ -107,9 +102,9 @@ function lineOf ({ key, shape, isRequired }: Row, meanings: ReadonlyMap<string, 
     : shape.default === undefined
     ? 'by its place'
     : code(JSON.stringify(shape.default))
-  return `| ${code(key)} | ${escaped(typeOf(shape))} | ${fallback} | ${needsRestart(key) ? 'at a start' : 'yes'} | ${
+  return `| ${code(key)} | ${escaped(typeOf(shape))} | ${fallback} | ${
     escaped(meanings.get(key) ?? `see ${code(key.slice(0, key.indexOf('[]')))}`)
-  }${by} |`
+  }${by}${needsRestart(key) ? '; *restart*' : ''} |`
 }
 
 function typeOf (shape: Shape): string {
@@ -121,9 +116,9 @@ function typeOf (shape: Shape): string {
     case 'boolean':
       return '`true`, `false`'
     case 'integer':
-      return `a whole number${rangeOf(shape)}`
+      return rangeOf(shape)
     case 'number':
-      return `a number${rangeOf(shape)}`
+      return `a number, ${rangeOf(shape)}`
     case 'null':
       return code('null')
     case 'array':
@@ -136,7 +131,7 @@ function typeOf (shape: Shape): string {
 }
 
 function rangeOf ({ minimum = 0, maximum = Infinity }: Shape): string {
-  return maximum >= Number.MAX_SAFE_INTEGER ? `, ${minimum} or more` : `, ${minimum} to ${maximum.toLocaleString('en')}`
+  return maximum >= Number.MAX_SAFE_INTEGER ? `${minimum} or more` : `${minimum} to ${maximum.toLocaleString('en')}`
 }
 
 function escaped (text: string): string {
