@@ -122,7 +122,7 @@ const outcome = outcomeNames
 /** All metrics by subject; dashboards rely on the names, and docs/metrics.md is generated from this list. */
 export const metricGroups = {
   Requests: {
-    varve_requests_total: counter('Client requests, by endpoint, outcome and status.', {
+    varve_requests_total: counter('Client requests.', {
       endpoint,
       outcome,
       status: statusLabels
@@ -135,7 +135,7 @@ export const metricGroups = {
       endpoint
     }, { isSparse: true }),
     // Varve itself knows the version of keyed reads only.
-    varve_pruned_requests_total: counter('Requests for pruned history, by the source of the response.', {
+    varve_pruned_requests_total: counter('Requests for pruned history.', {
       endpoint,
       answer: ['cache', 'local', 'upstream']
     }, {
@@ -145,18 +145,17 @@ export const metricGroups = {
     varve_pruned_distance_versions: histogram(versions, 'Distance of a pruned request below the oldest version.', {
       endpoint
     }),
-    varve_not_stored_total: counter('Responses that were not stored, by reason.', {
+    varve_not_stored_total: counter('Responses that were not stored.', {
       endpoint: endpointNames,
       reason: notStoredReasons
     }, { isPossible: ({ endpoint: of = '', reason = '' }) => reasonsByEndpoint.get(of)?.has(reason) === true }),
     varve_misses_total: counter(
-      'Misses and forwarded reads, by what became of an earlier entry: none in this process since its start, ' +
-        'evicted from memory, expired, purged, of the chain before a reset; moving reads have none.',
+      'Misses and forwarded reads, by what became of an earlier entry.',
       { endpoint: endpointNames, cause: missCauses },
       { isPossible: ({ endpoint: of = '', cause }) => cause === 'moving' || !movingEndpoints.has(of) }
     ),
     varve_reads_saved_total: counter(
-      'Client requests answered without an upstream request of their own: hits and coalesced reads.',
+      'Hits and coalesced reads.',
       { endpoint: endpointNames }
     ),
     varve_savings_total: counter(
@@ -164,14 +163,14 @@ export const metricGroups = {
       { endpoint: endpointNames }
     ),
     varve_stale_latest_total: counter('Moving reads served from behind the served head.'),
-    varve_version_waits_total: counter('Reads that waited for an upstream to reach a version, by result.', {
+    varve_version_waits_total: counter('Reads that waited for an upstream to reach a version.', {
       result: versionWaitResults
     }),
-    varve_transaction_waits_total: counter('Requests that varve held for a transaction, by result.', {
+    varve_transaction_waits_total: counter('Requests that varve held for a transaction.', {
       result: transactionWaitResults
     }),
     varve_waiting_for_version: gauge('sum', 'Reads that wait for an upstream to reach a version.'),
-    varve_audit_total: counter('Hits that were fetched again from an upstream and compared, by result.', {
+    varve_audit_total: counter('Hits that were fetched again from an upstream and compared.', {
       result: auditResults
     }),
     varve_in_flight_rejected_total: counter(
@@ -180,15 +179,15 @@ export const metricGroups = {
     varve_shed_total: counter('Reads rejected with 503 because the event loop was late; hits are still served.')
   },
   Clients: {
-    varve_client_requests_total: counter('Requests with a configured client key, by its name and outcome.', {
+    varve_client_requests_total: counter('Requests with a configured client key.', {
       client: 'clients',
       outcome
     }),
-    varve_limited_total: counter('Requests rejected with 429 by a client limit, by the kind of client.', {
+    varve_limited_total: counter('Requests rejected with 429 by a client limit.', {
       by: ['address', 'key']
     }),
     varve_connections: gauge('sum', 'Open client connections.'),
-    varve_connections_cut_total: counter('Client connections closed by varve, by reason.', {
+    varve_connections_cut_total: counter('Client connections closed by varve.', {
       reason: connectionCutReasons
     }),
     varve_tls_certificate_not_after_seconds: gauge(
@@ -199,7 +198,7 @@ export const metricGroups = {
   Chain: {
     varve_chain_info: gauge(
       'max',
-      'Chain that varve serves, and the space that its cache keys name, as labels; always 1.',
+      'Chain that varve serves, and the space of its cache keys; always 1.',
       { chain_id: 'chain', space: 'chain' }
     ),
     varve_ledger_version: gauge('max', 'Ledger version of the served head.'),
@@ -209,8 +208,7 @@ export const metricGroups = {
     varve_ledger_position_age_seconds: gauge('max', 'Time since an upstream last confirmed the position.'),
     varve_lowest_requested_version: gauge(
       'min',
-      'Lowest version within the window that clients requested in the last five minutes or so; the head if ' +
-        'there is none.'
+      'Lowest version within the window that clients requested in the last minutes; the head if there is none.'
     ),
     varve_chain_resets_total: counter('Chain resets: times that the upstreams turned out to serve another chain.')
   },
@@ -218,23 +216,23 @@ export const metricGroups = {
   Following: {
     varve_follow_head_version: gauge('max', 'Followed head: the last version up to which every transaction was read.'),
     varve_follow_lag_seconds: gauge('max', 'Ledger time from the followed head to the newest known head.'),
-    varve_follow_reads_total: counter('Readings of the tail, by result.', { result: tailResults }),
+    varve_follow_reads_total: counter('Readings of the tail.', { result: tailResults }),
     varve_follow_versions_total: counter('Versions that readings of the tail brought.'),
     varve_follow_bytes_total: counter('Bytes that readings of the tail brought.'),
     varve_follow_touched_all_total: counter(
-      'Transactions and events that count as a change of everything, by reason.',
+      'Transactions and events that count as a change of everything.',
       { reason: touchAllReasons }
     ),
     varve_follow_observed_total: counter(
-      'Latest responses compared with what following would have served, by result.',
+      'Latest responses compared with what following would have served.',
       { endpoint: followedEndpointNames, result: observedResults }
     ),
-    varve_follow_verified_total: counter('Pages whose changes were checked in BCS against their hashes, by result.', {
+    varve_follow_verified_total: counter('Pages whose changes were checked in BCS against their hashes.', {
       result: verifyResults
     })
   },
-  Nodes: {
-    varve_upstream_requests_total: counter('Requests to an upstream, by status or failure reason.', {
+  Upstreams: {
+    varve_upstream_requests_total: counter('Requests to an upstream.', {
       upstream,
       endpoint,
       status: upstreamStatusLabels
@@ -260,20 +258,20 @@ export const metricGroups = {
     }),
     varve_upstream_lag_seconds: gauge(
       'max',
-      'Ledger time by which the upstream lags behind the served head or the newest upstream, whichever is more.',
+      'Ledger time by which the upstream lags behind the served head or the newest upstream.',
       { upstream }
     ),
     varve_upstream_in_flight: gauge('sum', 'Requests in flight to the upstream.', { upstream }),
     varve_upstream_max_concurrent: gauge('sum', 'Limit on requests in flight to the upstream, of this replica.', {
       upstream
     }),
-    varve_upstream_tokens_total: counter('Requests allowed by requestsPerSecond, by what they were taken from.', {
+    varve_upstream_tokens_total: counter('Requests allowed by requestsPerSecond.', {
       upstream,
       source: tokenSources
     }),
     varve_upstream_budget_units: gauge(
       'min',
-      'Units of the budget of the upstream, of all processes: left to spend at once, and most that are saved.',
+      'Units of the budget of the upstream: left to spend at once, and most that are saved.',
       { upstream, kind: ['left', 'max'] }
     ),
     varve_upstream_waiting: gauge('sum', 'Requests queued for a slot of the upstream.', { upstream }),
@@ -283,10 +281,10 @@ export const metricGroups = {
       { upstream },
       { isSparse: true }
     ),
-    varve_hedges_total: counter('Reads that were hedged with a second upstream, by result.', { result: hedgeResults })
+    varve_hedges_total: counter('Reads that were hedged with a second upstream.', { result: hedgeResults })
   },
   Cache: {
-    varve_leases_total: counter('Leases of work for all hosts, by kind of work and result.', {
+    varve_leases_total: counter('Leases of work for all hosts.', {
       kind: ['fetch', 'tail'],
       result: leaseResults
     }),
@@ -317,13 +315,13 @@ export const metricGroups = {
     varve_in_flight_bytes: gauge('sum', 'Bytes outside the cache: responses, request bodies, writes to Redis.'),
     varve_in_flight_max_bytes: gauge('sum', 'Limit on bytes outside the cache: limits.inFlightMb.'),
     varve_workers_lost_total: counter('Workers that crashed or hung and were replaced.'),
-    varve_config_reloads_total: counter('Configuration reloads, by result.', { result: ['reloaded', 'rejected'] }),
+    varve_config_reloads_total: counter('Configuration reloads.', { result: ['reloaded', 'rejected'] }),
     varve_config_last_reload_successful: gauge(
       'min',
       '1 if the last reload succeeded or there was none, 0 if it was rejected.'
     ),
-    varve_unhandled_total: counter('Unexpected errors, by origin.', { kind: ['request', 'rejection', 'exception'] }),
-    varve_trace_spans_total: counter('Spans of traced requests, by what became of them.', {
+    varve_unhandled_total: counter('Unexpected errors.', { kind: ['request', 'rejection', 'exception'] }),
+    varve_trace_spans_total: counter('Spans of traced requests.', {
       result: ['sent', 'failed', 'dropped']
     }, { isSparse: true }),
     varve_descriptors_exhausted_total: counter('Times that a process ran out of file descriptors.'),

@@ -8,12 +8,11 @@ import {
   namedIn,
   type MetricDefinition
 } from '../../src/metrics/definitions.js'
-import { maxSeries, maxSeriesText } from '../support/scrape.js'
+import { type ConfiguredCounts, maxSeries } from '../support/scrape.js'
 
 const file = join(import.meta.dirname, '../../docs/metrics.md')
 const printedSection = /(?<=<!-- printed from src\/metrics\/definitions\.ts: begins -->\n)[^]*(?=<!-- ends -->)/
 
-const oneUpstream = { upstreams: 1, clients: 0 }
 // Puts longer lists into a table of their own.
 const mostInline = 5
 
@@ -21,12 +20,18 @@ const code = (text: string): string => `\`${text}\``
 
 /** Returns the generated section of docs/metrics.md, between its two marks. */
 function metricsPage (): string {
-  const head = '| metric | type | labels | meaning | series at most | one node, no keys |\n|---|---|---|---|---|---|'
+  const head = '| metric | type | labels | meaning |\n|---|---|---|---|'
   const sections = Object.entries(metricGroups).map(([title, group]) =>
     `### ${title}\n\n${head}\n${namedIn(group).map(lineOf).join('\n')}\n`
   )
-  const total = metricList.reduce((sum, row) => sum + maxSeries(row, oneUpstream), 0)
-  return `\n${sections.join('\n')}\nAll of them, with one node and no keys: ${total} series at most.\n\n${lists()}\n`
+  const seriesOf = (configured: ConfiguredCounts): number =>
+    metricList.reduce((sum, row) => sum + maxSeries(row, configured), 0)
+  const one = seriesOf({ upstreams: 1, clients: 0 })
+  const more = `each further upstream adds ${seriesOf({ upstreams: 2, clients: 0 }) - one}, each client key ` +
+    `${seriesOf({ upstreams: 1, clients: 1 }) - one}`
+  return `\n${
+    sections.join('\n')
+  }\nOne upstream without client keys has ${one} series at most; ${more}.\n\n${lists()}\n`
 }
 
 function lineOf (row: MetricDefinition): string {
@@ -34,9 +39,7 @@ function lineOf (row: MetricDefinition): string {
   const labels = Object.entries(row.labels).map(([label, values]) =>
     isInline(values) ? `${code(label)} = ${valuesOf(values)}` : code(label)
   ).join('; ')
-  return `| ${code(row.name)} | ${type} | ${labels} | ${row.help} | ${maxSeriesText(row)} | ${
-    maxSeries(row, oneUpstream)
-  } |`
+  return `| ${code(row.name)} | ${type} | ${labels} | ${row.help} |`
 }
 
 function isInline (values: LabelValues): boolean {
@@ -49,10 +52,13 @@ function valuesOf (values: LabelValues): string {
 
 function lists (): string {
   const users = new Map<string, string[]>()
+  const firstOf = new Map<string, readonly string[]>()
   for (const { name, labels } of metricList) {
     for (const [label, values] of Object.entries(labels)) {
       if (isInline(values)) continue
-      const key = `| ${code(label)} | ${valuesOf(values)} |`
+      const first = firstOf.get(label) ?? []
+      if (typeof values !== 'string' && first.length === 0) firstOf.set(label, values)
+      const key = `| ${code(label)} | ${differenceOf(values, first) ?? valuesOf(values)} |`
       users.set(key, [...users.get(key) ?? [], name])
     }
   }
@@ -60,6 +66,19 @@ function lists (): string {
     [...users].map(([line, of]) => `${line} ${of.length > 3 ? 'all others that have it' : of.map(code).join(', ')} |`)
       .join('\n')
   }`
+}
+
+/** Returns how a list differs from the first of its label, if that is shorter than the list. */
+function differenceOf (values: LabelValues, first: readonly string[]): string | undefined {
+  if (typeof values === 'string' || values === first) return undefined
+  const missing = first.filter(value => !values.includes(value))
+  const added = values.filter(value => !first.includes(value))
+  if (missing.length + added.length >= values.length / 2) return undefined
+  return [
+    'the first list',
+    ...missing.length > 0 ? [`without ${valuesOf(missing)}`] : [],
+    ...added.length > 0 ? [`and ${valuesOf(added)}`] : []
+  ].join(' ')
 }
 
 const names = {

@@ -56,23 +56,6 @@ export function maxSeries (definition: MetricDefinition, configured: ConfiguredC
   )
 }
 
-/** Prints the maximum number of series as a product. */
-export function maxSeriesText (definition: MetricDefinition): string {
-  if (definition.isPossible !== undefined) {
-    return `${possibleSeries(definition).length} possible pairs of ${Object.keys(definition.labels).join(' and ')}`
-  }
-  const factors = Object.entries(definition.labels).map(([label, values]) =>
-    typeof values !== 'string'
-      ? `${values.length} ${label}`
-      : values === 'release' || values === 'chain'
-      ? `1 ${label}`
-      : values
-  )
-  return [...factors, ...(definition.type === 'histogram' ? [`${samplesPerSeries(definition)} lines`] : [])].join(
-    ' × '
-  ) || '1'
-}
-
 function sizeOf (values: LabelValues, configured: ConfiguredCounts): number {
   if (typeof values !== 'string') return values.length
   return values === 'release' || values === 'chain' ? 1 : configured[values]
