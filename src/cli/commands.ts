@@ -64,11 +64,9 @@ export const commands: readonly Command[] = [{
   ],
   notes: [
     'A flag overrides the environment, which overrides the file, which overrides the default. ' +
-    'SIGHUP and varve reload read the configuration again; SIGTERM and Ctrl-C exit after requests in flight have ' +
-    'finished. ' +
-    'Port 0 picks a free port. Without an upstream varve needs --sandbox, and marks each response as made-up data. ' +
-    'Unknown VARVE_* variables are rejected, as unknown flags are. ' +
-    'Log lines are readable at a terminal (without colours if NO_COLOR is set), and JSON objects elsewhere.'
+    'Without an upstream varve needs --sandbox. Unknown VARVE_* variables are rejected, as unknown flags are. ' +
+    'SIGHUP reads the configuration again; SIGTERM and Ctrl-C finish requests in flight and exit. ' +
+    'Log lines are readable at a terminal, and JSON objects elsewhere.'
   ],
   examples: [
     'varve --upstream http://127.0.0.1:8081',
@@ -96,11 +94,10 @@ export const commands: readonly Command[] = [{
     }
   ],
   notes: [
-    'Prints the effective settings, secrets masked; or lists every mistake with file, line, column and key. Without ' +
-    'a FILE it checks the environment and the defaults. With --online the findings follow as comments.',
-    'It rejects what varve serve would reject on this machine, so upstreams are needed too. Give as variables what ' +
-    'you give varve serve as flags, such as VARVE_UPSTREAM for --upstream and VARVE_SANDBOX=1 for --sandbox.',
-    'Exit 0: valid, and online all is well; 1: valid, but something that it names has a problem; 2: mistakes.'
+    'Prints the effective settings, secrets masked, or every mistake with file, line, column and key. It rejects ' +
+    'what varve serve would reject on this machine. Give as variables what you give varve serve as flags, such as ' +
+    'VARVE_UPSTREAM. Exit 0: valid, and online all is well; 1: valid, but something that it names has a problem; 2: ' +
+    'mistakes.'
   ],
   examples: [
     'varve check config/one-node.yaml',
@@ -119,8 +116,7 @@ export const commands: readonly Command[] = [{
   usage: ['varve schema'],
   flags: [],
   notes: [
-    'Editors with a YAML language server read it through the first line of each file in config/: keys complete, ' +
-    'mistakes are marked, and each key shows its meaning.'
+    'Editors with a YAML language server read it through the first line of each file in config/.'
   ],
   examples: ['varve schema'],
   run: async (_call, io) => printSchema(io)
@@ -137,8 +133,8 @@ export const commands: readonly Command[] = [{
     { name: 'config', value: 'FILE', text: 'settings; passThrough, pages, latest and limits affect the result' }
   ],
   notes: [
-    'PATH may be a whole URL. Prints the endpoint, the canonical upstream request, the key, the class (immutable, ' +
-    'page, moving, pass-through, refused) and the reason. The exit code is 0 for every class.'
+    'PATH may be a whole URL. Prints the endpoint, the upstream request, the key, the class (immutable, page, ' +
+    'moving, pass-through, refused) and the reason. The exit code is 0 for every class.'
   ],
   examples: [
     'varve explain GET \'/v1/accounts/1/modules?ledger_version=%2B007\'',
@@ -163,7 +159,7 @@ export const commands: readonly Command[] = [{
     { name: 'json', text: 'prints /status.json instead, on one line' }
   ],
   notes: ['Exit 0: varve serves reads; 1: it does not, or its admin listener cannot be reached.'],
-  examples: ['varve status', 'varve status --admin http://127.0.0.1:9464 --watch', 'varve status --json'],
+  examples: ['varve status --admin http://127.0.0.1:9464 --watch'],
   run: async ({ flags }, io) => await (await import('./status.js')).status(flags as AdminFlags, io)
 }, {
   name: 'purge',
@@ -177,9 +173,9 @@ export const commands: readonly Command[] = [{
     { name: 'all', text: 'purges everything: a new space begins' }
   ],
   notes: [
-    'VARVE_ADMIN_TOKEN in the environment is sent as the admin token. One version of a block purges the block in ' +
-    'all its forms. Exit 0: purged here and in Redis, whose other replicas follow within a second; 1: rejected, or ' +
-    'purged here, and elsewhere only once Redis is reachable. The output says if nothing of the read was stored.'
+    'VARVE_ADMIN_TOKEN is sent as the admin token. One version of a block purges the block in all its forms. Exit 0: ' +
+    'purged here and in Redis; 1: rejected, or purged here, and elsewhere only once Redis is reachable. The output ' +
+    'says if nothing of the read was stored.'
   ],
   examples: [
     'varve purge GET \'/v1/accounts/0x1/modules?ledger_version=2000\'',
@@ -194,11 +190,11 @@ export const commands: readonly Command[] = [{
   usage: ['varve reload [flags]'],
   flags: [admin],
   notes: [
-    'VARVE_ADMIN_TOKEN in the environment is sent as the admin token. Prints the keys that changed and those that ' +
-    'need a restart. Exit 0: reloaded; 1: rejected, or varve cannot be reached; 2: the configuration has mistakes, ' +
-    'which are printed, and the previous one stays in use.'
+    'VARVE_ADMIN_TOKEN is sent as the admin token. Prints the keys that changed and those that need a restart. ' +
+    'Exit 0: reloaded; 1: rejected, or varve cannot be reached; 2: mistakes, and the previous configuration stays ' +
+    'in use.'
   ],
-  examples: ['varve reload', 'varve reload --admin http://127.0.0.1:9464'],
+  examples: ['varve reload --admin http://127.0.0.1:9464'],
   run: async ({ flags }, io) => await (await import('./admin.js')).reload(flags as AdminFlags, io)
 }, {
   name: 'sandbox',
@@ -238,12 +234,10 @@ export const commands: readonly Command[] = [{
     { name: 'skip', value: 'N', text: 'skips the first N lines of FILE' }
   ],
   notes: [
-    'A FILE has one read per line: a path, or a JSON request with "method", "url", "body" and "accept", of which ' +
-    '"url" is required; - is standard input. docs/operations.md turns access logs of nginx and Caddy into paths. ' +
-    'Only cacheable reads are requested. A read is retried when varve or its upstreams are overloaded. Ctrl-C ends ' +
-    'the run and prints the command that resumes it. Exit 0: everything was read; 1: something was not, such as a ' +
-    'line that is no request, which is reported and skipped; 2: FILE cannot be read. ' +
-    'VARVE_CLIENT_KEY in the environment is sent as the client\'s key.'
+    'A FILE has one read per line: a path, or a JSON request with "method", "url", "body" and "accept". A FILE - is ' +
+    'standard input; docs/operations.md turns access logs of nginx and Caddy into paths. Only cacheable reads are ' +
+    'requested. Ctrl-C prints the command that resumes the run. VARVE_CLIENT_KEY is sent as the client\'s key. ' +
+    'Exit 0: everything was read; 1: something was not, such as a line that is no request; 2: FILE cannot be read.'
   ],
   examples: [
     'varve warm --from 0 --to 100000 --transactions',

@@ -10,30 +10,24 @@ const printedSection = /(?<=<!-- printed from src\/cli\/commands\.ts: begins -->
 
 /** Returns the generated section of docs/cli.md, between its two marks. */
 function commandsPage (): string {
-  const overview = commands.map(({ name, operands, summary }) =>
-    `| [\`varve ${name}${
-      operands === undefined ? '' : ` ${operands.replaceAll('|', '\\|')}`
-    }\`](#varve-${name}) | ${summary} |`
-  )
-  return `\n| command | does |\n|---|---|\n${overview.join('\n')}\n${commands.map(sectionOf).join('')}\n`
+  return `${commands.map(sectionOf).join('')}\n`
 }
 
 function sectionOf ({ name, summary, aside = '', usage, flags, notes = [], examples }: Command): string {
+  const isSet = flags.some(flag => flag.variable !== undefined)
   const table = flags.map(flag =>
-    `| \`${shownFlag(flag)}\` | ${flag.variable === undefined ? '' : `\`${flag.variable}\``} | ${escaped(flag.text)} |`
+    `| \`${shownFlag(flag)}\` | ${isSet ? `${flag.variable === undefined ? '' : `\`${flag.variable}\``} | ` : ''}${
+      escaped(flag.text)
+    } |`
   )
+  const head = isSet ? '| flag | environment | does |\n|---|---|---|' : '| flag | does |\n|---|---|'
   return [
     `\n## varve ${name}`,
     escaped(`${summary.replace(/^./, letter => letter.toUpperCase())}${aside}.`),
-    blockOf(usage),
-    ...table.length === 0 ? [] : [`| flag | environment | does |\n|---|---|---|\n${table.join('\n')}`],
-    ...notes.map(note => escaped(note).replaceAll(/(.{1,118}[^ ])(?: |$)/g, '$1\n').trimEnd()),
-    blockOf(examples)
+    `<!-- not run: usage -->\n\`\`\`console\n${[...new Set([...usage, ...examples])].join('\n')}\n\`\`\``,
+    ...table.length === 0 ? [] : [`${head}\n${table.join('\n')}`],
+    ...notes.map(note => escaped(note).replaceAll(/(.{1,118}[^ ])(?: |$)/g, '$1\n').trimEnd())
   ].join('\n\n') + '\n'
-}
-
-function blockOf (lines: readonly string[]): string {
-  return `<!-- not run: usage and examples -->\n\`\`\`console\n${lines.join('\n')}\n\`\`\``
 }
 
 function escaped (text: string): string {
