@@ -20,7 +20,7 @@ const code = (text: string): string => `\`${text}\``
 
 /** Returns the generated section of docs/metrics.md, between its two marks. */
 function metricsPage (): string {
-  const head = '| metric | type | labels | meaning |\n|---|---|---|---|'
+  const head = '| metric | meaning |\n|---|---|'
   const sections = Object.entries(metricGroups).map(([title, group]) =>
     `### ${title}\n\n${head}\n${namedIn(group).map(lineOf).join('\n')}\n`
   )
@@ -34,12 +34,14 @@ function metricsPage (): string {
   }\nOne upstream without client keys has ${one} series at most; ${more}.\n\n${lists()}\n`
 }
 
-function lineOf (row: MetricDefinition): string {
-  const type = row.aggregation === undefined ? row.type : `${row.type}, ${row.aggregation}`
-  const labels = Object.entries(row.labels).map(([label, values]) =>
-    isInline(values) ? `${code(label)} = ${valuesOf(values)}` : code(label)
-  ).join('; ')
-  return `| ${code(row.name)} | ${type} | ${labels} | ${row.help} |`
+function lineOf ({ name, type, labels, help, aggregation }: MetricDefinition): string {
+  const names = Object.keys(labels)
+  const shown = `${name}${names.length > 0 ? `{${names.join(',')}}` : ''}`
+  const kind = type === 'counter' ? '' : ` *${aggregation === undefined ? type : `${type}, ${aggregation}`}*`
+  const values = Object.entries(labels).filter(([, of]) => isInline(of)).map(([label, of]) =>
+    ` ${code(label)}: ${valuesOf(of)}.`
+  )
+  return `| ${code(shown)} | ${help}${values.join('')}${kind} |`
 }
 
 function isInline (values: LabelValues): boolean {

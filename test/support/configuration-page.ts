@@ -13,7 +13,7 @@ const unitPatterns = [
 
 /** Parts of a JSON schema that the page uses. */
 interface Shape {
-  readonly type?: string
+  readonly type?: string | readonly string[]
   readonly description?: string
   readonly default?: unknown
   readonly enum?: readonly unknown[]
@@ -37,7 +37,7 @@ interface Row {
 
 const code = (text: string): string => `\`${text}\``
 const schema = z.toJSONSchema(configSchema, { io: 'input', unrepresentable: 'any' }) as Shape
-const head = '| key | is | default | meaning |\n|---|---|---|---|'
+const head = '| key | default; values | meaning |\n|---|---|---|'
 // Puts smaller groups into the table of single keys.
 const leastInGroup = 4
 
@@ -102,29 +102,31 @@ function lineOf ({ key, shape, isRequired }: Row, meanings: ReadonlyMap<string, 
     : shape.default === undefined
     ? 'by its place'
     : code(JSON.stringify(shape.default))
-  return `| ${code(key)} | ${escaped(typeOf(shape))} | ${fallback} | ${
+  const type = typeOf(shape)
+  return `| ${code(key)} | ${fallback}${type === '' ? '' : `; ${escaped(type)}`} | ${
     escaped(meanings.get(key) ?? `see ${code(key.slice(0, key.indexOf('[]')))}`)
   }${by}${needsRestart(key) ? '; *restart*' : ''} |`
 }
 
+/** Returns what a value may be, beside the default: nothing for a switch, and no `null`. */
 function typeOf (shape: Shape): string {
-  if (shape.anyOf !== undefined) return shape.anyOf.map(typeOf).join(', or ')
+  const either = shape.anyOf ?? (typeof shape.type === 'object' ? shape.type.map(type => ({ type })) : undefined)
+  if (either !== undefined) return either.map(typeOf).filter(type => type !== '').join(', or ')
   if (shape.const !== undefined) return code(String(shape.const))
   if (shape.enum !== undefined) return shape.enum.map(value => code(String(value))).join(', ')
   if (shape.description !== undefined) return shape.description
   switch (shape.type) {
     case 'boolean':
-      return '`true`, `false`'
+    case 'null':
+      return ''
     case 'integer':
       return rangeOf(shape)
     case 'number':
       return `a number, ${rangeOf(shape)}`
-    case 'null':
-      return code('null')
     case 'array':
       return shape.items?.properties === undefined ? `a list: ${typeOf(shape.items ?? {})}` : 'a list of maps'
     case 'object':
-      return 'a map of texts'
+      return 'a map'
     default:
       return 'a text'
   }
