@@ -23,12 +23,12 @@ import {
 import { accessFields } from './access-fields.js'
 
 /** Schema of the path of a folder. */
-const optionalFolder = pathOf(isFolderOrNew, 'expected a folder').min(1).describe('the path of a folder')
+const optionalFolder = pathOf(isFolderOrNew, 'expected a folder').min(1).describe('a folder')
   .nullable()
   .default(null)
 
 /** Schema of the path of a file. */
-const optionalFile = pathOf(isReadable, 'expected a file that can be read').describe('the path of a file')
+const optionalFile = pathOf(isReadable, 'expected a file that can be read').describe('a file')
   .nullable()
   .default(null)
 
