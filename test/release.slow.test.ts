@@ -126,6 +126,6 @@ t.test('the job that builds the site makes pages below its base, with links to t
   }
   t.equal(done.code, 0, `${done.stdout}${done.stderr}`.slice(-2000))
   const page = (name: string): string => readFileSync(join(checkout, 'site/dist', name), 'utf8')
-  t.match(page('index.html'), 'href="/Varve/quick-start"')
+  t.match(page('index.html'), 'href="/Varve/how-it-works"')
   t.match(page('index.html'), `${repository}/blob/${tag}/CONTRIBUTING.md`)
 })
