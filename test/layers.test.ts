@@ -1,15 +1,12 @@
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
 import t from 'tap'
 import ts from 'typescript'
 
 const root = resolve(import.meta.dirname, '..')
 
-const page = 'ARCHITECTURE.md'
-const graphSection = /(?<=<!-- printed from the imports of src: begins -->\n)[^]*(?=<!-- ends -->)/
-
 // Reads the allowed imports from the table of ARCHITECTURE.md; a folder may always import itself.
-const mayImport = importTableIn(readFileSync(join(root, page), 'utf8'))
+const mayImport = importTableIn(readFileSync(join(root, 'ARCHITECTURE.md'), 'utf8'))
 
 function importTableIn (text: string): Readonly<Record<string, readonly string[]>> {
   const section = /^## Who may import whom$([^]*?)^## /m.exec(text)?.[1] ?? ''
@@ -86,32 +83,6 @@ t.test('every folder imports only what the table allows', async t => {
     }
   }
 })
-
-t.test('the module graph matches the imports (RENEW=1 npm test -- test/layers.test.ts)', async t => {
-  const graph = moduleGraph()
-  if (process.env['RENEW'] === '1') writeFileSync(join(root, page), textOf(page).replace(graphSection, () => graph))
-  t.equal(graphSection.exec(textOf(page))?.[0], graph)
-  t.match(graph, /^ {2}cli --> .*\bapp\b/m)
-})
-
-/** Prints the imports between folders as a Mermaid graph, without those that follow from other imports. */
-function moduleGraph (): string {
-  const imported = new Map<string, Set<string>>()
-  for (const file of files) {
-    const layer = layerOf(file)
-    const others = importsOf(file).map(({ target }) => fileOf(file, target)).filter(other => other !== undefined)
-    const folders = imported.get(layer) ?? new Set()
-    for (const other of others.map(layerOf)) if (other !== layer) folders.add(other)
-    imported.set(layer, folders)
-  }
-  const reachable = (layer: string): Set<string> =>
-    new Set([...imported.get(layer) ?? []].flatMap(other => [other, ...reachable(other)]))
-  const lines = [...imported].map(([layer, others]) => {
-    const implied = new Set([...others].flatMap(other => [...reachable(other)]))
-    return { layer, direct: [...others].filter(other => !implied.has(other)).sort() }
-  }).filter(({ direct }) => direct.length > 0).map(({ layer, direct }) => `  ${layer} --> ${direct.join(' & ')}`)
-  return ['```mermaid', 'flowchart TD', ...lines.sort(), '```', ''].join('\n')
-}
 
 t.test('the import table has no cycle', async t => {
   const done = new Set<string>()
