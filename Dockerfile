@@ -1,5 +1,5 @@
 # Uses Node.js 24, the newest LTS release at the last update. Bases are pinned by the digest of their index of
-# platforms; docs/releasing.md says where the digests come from. varve has no native code, so one build on the
+# platforms; CONTRIBUTING.md says where the digests come from. varve has no native code, so one build on the
 # builder's platform serves every target platform.
 FROM --platform=$BUILDPLATFORM node:24.21.0-trixie-slim@sha256:8ec5d7557396cfe32d21c3f9c13072355ceab22b584578ca4bb28af31120cffe AS build
 WORKDIR /build

@@ -36,7 +36,7 @@ async function runJob (
   return last
 }
 
-/** Copies the checkout and does what docs/releasing.md asks for before the tag. */
+/** Copies the checkout and does what CONTRIBUTING.md asks for before the tag. */
 function copyToRelease (dir: string): string {
   const copy = copyCheckout(join(dir, 'checkout'))
   const changelog = read('CHANGELOG.md')
