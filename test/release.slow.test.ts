@@ -128,4 +128,6 @@ t.test('the job that builds the site makes pages below its base, with links to t
   const page = (name: string): string => readFileSync(join(checkout, 'site/dist', name), 'utf8')
   t.match(page('index.html'), 'href="/Varve/how-it-works"')
   t.match(page('index.html'), `${repository}/blob/${tag}/CONTRIBUTING.md`)
+  const [, linked = ''] = /\((how-it-works\.md)\)/.exec(page('llms.txt')) ?? []
+  t.match(page(linked), '# How it works', 'llms.txt links to sources of pages')
 })

@@ -31,12 +31,20 @@ function linkToRepository (markdown) {
   })
 }
 
+// Draws the favicon, three layers of sediment.
+const icon =
+  '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><path d="M1 2h14v3H1zm0 5h14v3H1zm0 5h14v3H1z" ' +
+  'fill="#0550ae"/></svg>'
+
 export default withMermaid({
   title: 'varve',
-  description: 'The caching read proxy for ledger nodes',
+  description: 'A caching reverse proxy for the REST API of Aptos-family full nodes',
+  head: [['link', { rel: 'icon', href: `data:image/svg+xml,${encodeURIComponent(icon)}` }]],
   base: process.env['SITE_BASE'] ?? '/',
   srcDir: 'pages',
   outDir: 'dist',
+  // Serves the sources of the pages as files, because llms.txt links to them.
+  srcExclude: ['public/**'],
   cleanUrls: true,
   rewrites: { 'README.md': 'index.md' },
   markdown: { config: linkToRepository },
