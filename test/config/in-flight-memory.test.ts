@@ -41,6 +41,17 @@ t.test('docs state the formula with the numbers that it gives', async t => {
     t.equal(inFlightMbOf(config), Number(inFlightMb))
     t.equal(memoryNeededMb(config), Number(needed.replace(',', '')))
   }
+  const large = [
+    ...textOf('docs/tiers-and-sizes.md').matchAll(
+      /^\| ([\d,]+) \| (?:none|`--max-old-space-size=(\d+)`) \| ([\d,]+) MB \|$/gm
+    )
+  ]
+  t.ok(large.length >= 3)
+  for (const [, maxMb = '', heapMb, needed = ''] of large) {
+    const mb = Number(maxMb.replace(',', ''))
+    t.equal(memoryNeededMb(configOf(mb)), Number(needed.replace(',', '')))
+    t.equal(heapMb, mb > 2048 ? String(mb) : undefined, 'beyond 2 GB the heap needs a limit of its own')
+  }
 })
 
 const bytesOf = (text: string): number => {
