@@ -58,19 +58,6 @@ export function variant (index: number, ...content: readonly Buffer[]): Buffer {
   return Buffer.concat([Buffer.from([index]), ...content])
 }
 
-/** Reads a canonical ULEB128 of up to four bytes at an offset; undefined when there is none. */
-function readLength (bytes: Buffer, at: number): { value: number, next: number } | undefined {
-  let value = 0
-  for (let index = 0; index < 4; index++) {
-    const byte = bytes[at + index]
-    if (byte === undefined) return undefined
-    value |= (byte & 0x7f) << (7 * index)
-    // Rejects a trailing zero group, which would be a second encoding of the same number.
-    if (byte < 0x80) return byte === 0 && index > 0 ? undefined : { value, next: at + index + 1 }
-  }
-  return undefined
-}
-
 /** Error for input that is not valid BCS. */
 export class InvalidBcsError extends Error {}
 
@@ -113,12 +100,17 @@ export class BcsReader {
     return BigInt(`0x${Buffer.from(this.readBytes(size)).reverse().toString('hex')}`)
   }
 
-  /** Reads a length in ULEB128. */
+  /** Reads a length in ULEB128, of up to four bytes. */
   readLength (): number {
-    const length = readLength(this.#bytes, this.#offset)
-    if (length === undefined) throw new InvalidBcsError('malformed length')
-    this.#offset = length.next
-    return length.value
+    let length = 0
+    for (let shift = 0; shift < 28; shift += 7) {
+      const byte = this.readByte()
+      length |= (byte & 0x7f) << shift
+      // Rejects a trailing zero group, which would be a second encoding of the same number.
+      if (byte === 0 && shift > 0) break
+      if (byte < 0x80) return length
+    }
+    throw new InvalidBcsError('malformed length')
   }
 
   /** Reads bytes prefixed by their length. */

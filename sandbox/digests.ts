@@ -14,17 +14,6 @@ export function digestHex (...parts: DigestPart[]): string {
   return `0x${hash('sha256', textOf(parts), 'hex')}`
 }
 
-/** Computes many digests faster than one call for each. */
-export function manyDigestsHex (count: number, ...parts: DigestPart[]): string[] {
-  const text = textOf(parts)
-  const found: string[] = []
-  for (let round = 0; found.length < count; round++) {
-    const pair = hash('sha512', `${text}/${round}`, 'hex')
-    found.push(`0x${pair.slice(0, 64)}`, `0x${pair.slice(64)}`)
-  }
-  return found.slice(0, count)
-}
-
 /** Endless, repeatable stream of bytes derived from one digest. */
 export class DigestRandom {
   readonly #seed: string

@@ -1,4 +1,4 @@
-import { type Address, addressOf } from './address.js'
+import { addressOf } from './address.js'
 import { textBytes, u64Bytes } from './bcs.js'
 import { digestHex, DigestRandom, drawShare } from './digests.js'
 import { type EncodedValue, generateValue, keyBytes } from './values.js'
@@ -98,9 +98,4 @@ export function itemValue (seed: string, type: TypeTag): EncodedValue {
 function makeItem (key: StateKey, seed: string): TableItemValue {
   const type = key.length === 33 + 8 ? u64 : shopItem
   return { type, bytes: itemValue(seed, type).bytes, seed }
-}
-
-/** Returns a key of a named item of a table. */
-export function namedItemKey (handle: Address, name: string): StateKey {
-  return itemKey(handle, textBytes(name))
 }

@@ -73,6 +73,8 @@ export class Ledger {
   prunedEvents: PrunedEventsMode = 'error500'
   /** Form of the transactions in a BCS block: an option (00, 01) or a bare vector. */
   blockBcs: 'option' | 'bare' = 'option'
+  /** Form of the info of a transaction, in BCS and in the accumulator; the newer one hashes the hot state too. */
+  transactionInfo: 'v0' | 'v1' = 'v0'
   /** @internal Where each state key is listed, extended on demand. */
   readonly state = new StateIndex()
   /** @internal Roots of the transactions, extended on demand. */

@@ -104,11 +104,10 @@ function pageOf (
   const from = start === undefined ? Math.max(0, count - size) : Number(start)
   const to = Math.min(from + size, count)
   const oldest = firstUnprunedEvent(snapshot, stream, count)
-  return eventsBetween(
-    snapshot,
-    stream,
-    from < oldest && from < to ? firstServedEvent(snapshot, stream, from, oldest, count) : from,
-    to
+  const first = from < oldest && from < to ? firstServedEvent(snapshot, stream, from, oldest, count) : from
+  return Array.from(
+    { length: Math.max(0, to - first) },
+    (_, index) => stream.eventAt(snapshot.ledger, first + index)
   )
 }
 
@@ -148,13 +147,4 @@ function firstUnprunedEvent ({ ledger, position }: LedgerSnapshot, stream: Accou
     else high = middle
   }
   return low
-}
-
-function eventsBetween (
-  { ledger }: LedgerSnapshot,
-  stream: AccountEventStream,
-  from: number,
-  to: number
-): LedgerEvent[] {
-  return Array.from({ length: Math.max(0, to - from) }, (_, index) => stream.eventAt(ledger, from + index))
 }

@@ -24,7 +24,13 @@ export interface UserRequest {
   payload: Payload
   signature: TransactionSignature
   replay_protection_nonce: string | null
+  txn_limits_request?: LimitsRequest
 }
+
+/** Request for higher limits, which a stake backs. */
+export type LimitsRequest =
+  & { multipliers: { execution_multiplier_percent: string, io_multiplier_percent: string } }
+  & ({ type: 'stake_pool_owner' } | { pool_address: string, type: 'delegated_voter' | 'delegation_pool_delegator' })
 
 /** Transaction that is not committed yet. */
 export type PendingTransaction = UserRequest & { hash: string, type: 'pending_transaction' }
@@ -59,11 +65,10 @@ export interface BlockMetadataTransaction extends Committed {
   type: 'block_metadata_transaction'
 }
 
-/** Members that a newer form of block metadata adds. */
-export interface BlockMetadataExtension {
-  randomness: string | null
-  type: 'v1'
-}
+/** Members that newer forms of block metadata add. */
+export type BlockMetadataExtension =
+  & { randomness: string | null }
+  & ({ type: 'v1' } | { decryption_key: string | null, decryption_round: string | null, type: 'v3' })
 
 /** Last transaction of a block: without or with the usage of the block. */
 export type BlockEndTransaction =
@@ -90,7 +95,7 @@ export type ValidatorTransaction =
     | {
       quorum_certified_update: {
         update: { issuer: string, version: number, jwks: object[] },
-        multi_sig: AggregateSignature
+        multi_sig: { signer_indices: number[], sig: string | null }
       },
       validator_transaction_type: 'observed_jwk_update'
     }
@@ -99,11 +104,6 @@ export type ValidatorTransaction =
       validator_transaction_type: 'dkg_result'
     }
   )
-
-interface AggregateSignature {
-  signer_indices: number[]
-  sig: string | null
-}
 
 /** Committed transaction of any kind. */
 export type CommittedTransaction =
@@ -203,13 +203,27 @@ export interface MultisigPayload {
   type: 'multisig_payload'
 }
 
-/** Payload of a user transaction; varve forwards every form, so the newest, encrypted ones are left out. */
-export type Payload = EntryFunctionPayload | ScriptPayload | MultisigPayload
+/** State of an encrypted payload: a pending one is encrypted. */
+export type Decryption =
+  | { encrypted_state: 'encrypted' | 'failed_decryption' }
+  | { decrypted_payload: EntryFunctionPayload, decryption_nonce: string, encrypted_state: 'decrypted' }
+
+/** Payload that is encrypted until its block is agreed on. */
+export type EncryptedPayload = Decryption & {
+  payload_hash: string,
+  ciphertext: string,
+  encryption_epoch: string,
+  claimed_entry_fun: { module: string, name: string | null } | null,
+  type: 'encrypted_transaction_payload'
+}
+
+/** Payload of a user transaction. */
+export type Payload = EntryFunctionPayload | ScriptPayload | MultisigPayload | EncryptedPayload
 
 /** Public key with its type. */
 export interface PublicKey {
   value: string
-  type: 'ed25519' | 'secp256k1_ecdsa' | 'secp256r1_ecdsa' | 'keyless'
+  type: 'ed25519' | 'secp256k1_ecdsa' | 'secp256r1_ecdsa' | 'keyless' | 'slh_dsa__sha2_128s'
 }
 
 /** Signature with its type; a WebAuthn signature is by a secp256r1_ecdsa key. */

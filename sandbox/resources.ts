@@ -317,12 +317,6 @@ export function objectCore (owner: Address): EncodedValue {
     ['guid_creation_num', u64Value(1_125_899_906_842_624n)],
     ['owner', addressValue(owner)],
     ['allow_ungated_transfer', boolValue(true)],
-    [
-      'transfer_events',
-      structValue([['counter', u64Value(0n)], [
-        'guid',
-        structValue([['id', structValue([['creation_num', u64Value(0n)], ['addr', addressValue(owner)]])]])
-      ]])
-    ]
+    ['transfer_events', structValue([['counter', u64Value(0n)], ['guid', guidValue(owner, 0n)]])]
   ])
 }

@@ -51,17 +51,6 @@ export function endpointOf (rawTarget: string, settings: Settings, method = 'GET
   return routeOf(segmentsOf(target.path, settings.pathPrefix), method)?.endpoint ?? 'other'
 }
 
-/** True if a request is a long poll for a pending transaction. */
-export function isLongPollPending (
-  { rawTarget }: ReceivedRequest,
-  snapshot: LedgerSnapshot,
-  settings: Settings
-): boolean {
-  const target = readTarget(rawTarget)
-  if (typeof target === 'number' || endpointOf(rawTarget, settings) !== 'transaction_wait_by_hash') return false
-  return segmentsOf(target.path, settings.pathPrefix).slice(-1).some(hash => isPending(snapshot, hash))
-}
-
 // Nodes check the size before the route.
 function requireSize ({ method, contentLength }: ReceivedRequest): void {
   if (method !== 'POST') return
@@ -144,15 +133,14 @@ async function waitForFaults ({ faults, holds }: InjectedFaults, late: boolean):
 // Polls for the transaction, as nodes do.
 async function pollUntilCommitted (
   node: SandboxNode,
-  received: ReceivedRequest,
+  { rawTarget }: ReceivedRequest,
   injected: InjectedFaults
 ): Promise<void> {
-  const { waitByHashMs } = node.settings
-  for (
-    let waited = 0;
-    waited < waitByHashMs && isLongPollPending(received, snapshotOf(node, injected), node.settings);
-    waited += pollMs
-  ) {
+  const { settings, settings: { waitByHashMs } } = node
+  const target = readTarget(rawTarget)
+  if (typeof target === 'number' || endpointOf(rawTarget, settings) !== 'transaction_wait_by_hash') return
+  const hash = String(segmentsOf(target.path, settings.pathPrefix).at(-1))
+  for (let waited = 0; waited < waitByHashMs && isPending(snapshotOf(node, injected), hash); waited += pollMs) {
     await wait(pollMs, undefined, { ref: false })
   }
 }

@@ -80,9 +80,6 @@ function hasHappened (ledger: Ledger, cycleIndex: bigint, place: number, version
   return placeVersion <= version && mayBeAnyUserKind(ledger.blockOf(placeVersion), placeVersion)
 }
 
-/** Group of the game's pieces, which is not the group of objects. */
-export const pieceGroup = '0x42::game::PieceGroup'
-
 const gameAddress = addressOf('42')
 
 const turnSteps: Steps<'whole'> = [[99, 'whole'], [115, 'gone']]
@@ -108,12 +105,15 @@ const lifecycles: ReadonlyArray<{ readonly steps: Steps<'whole' | 'less'>, reado
   },
   {
     steps: pieceSteps,
-    resource: defineGroup(gameAddress, pieceGroup, {
+    resource: defineGroup(gameAddress, '0x42::game::PieceGroup', {
       '0x42::game::Piece': memberOf(pieceSteps, true, cycle => structValue([['square', u64Value(cycle % 64n)]])),
       '0x42::game::Rank': memberOf(pieceSteps, false, () => structValue([['name', textValue('queen')]]))
     })
   }
 ]
+
+/** Resources and groups that come and go. */
+export const shortLivedResources = lifecycles.map(({ resource }) => resource)
 
 /** Returns the resource or group that a transaction writes, shrinks or deletes; undefined for most. */
 export function steppedResource (ledger: Ledger, version: bigint): ResourceDefinition | undefined {

@@ -1,24 +1,18 @@
-import { chainAsset, nativeCoinType, primaryStore, objectGroup } from './resources.js'
+import { assetMetadata, chainAsset, nativeCoinType, primaryStore, storeOf } from './resources.js'
 import { type Ledger, retainedBlocksBelowWindow } from './ledger.js'
 import { printTypeTag, readStructTag, type StructTag, trustedStructTag } from './type-tag.js'
 import { type Address, addressOf } from './address.js'
-import { pieceGroup } from './short-lived.js'
-import { groupKey, itemKey, moduleKey, resourceKey, type StateKey } from './state-key.js'
+import { shortLivedResources } from './short-lived.js'
+import { groupKey, itemKey, moduleKey, readStateKey, resourceKey, type StateKey } from './state-key.js'
 import { transactionOutcomeOf } from './transactions.js'
 import { type Module, type StateValue, type TableItemValue, type TaggedValue, type Write } from './write.js'
 
-const groups: ReadonlyArray<readonly [group: string, members: readonly string[]]> = [
-  [objectGroup, [
-    '0x1::fungible_asset::FungibleStore',
-    '0x1::fungible_asset::Metadata',
-    '0x1::object::ObjectCore',
-    '0x42::game::Badge',
-    '0x42::game::Token'
-  ]],
-  [pieceGroup, ['0x42::game::Piece', '0x42::game::Rank']]
-]
+// Group of each type that is in one.
 const groupByMember = new Map(
-  groups.flatMap(([group, members]) => members.map(member => [member, trustedStructTag(group)] as const))
+  [assetMetadata, storeOf(chainAsset), ...shortLivedResources].flatMap(({ key, members }) => {
+    const subject = readStateKey(key)
+    return subject.kind === 'group' ? members.map(({ tag }) => [printTypeTag(tag), subject.tag] as const) : []
+  })
 )
 
 /** Resources under one key of the state: a resource, or the members of a group. */

@@ -138,10 +138,10 @@ export function signingMessage (raw: Buffer): Buffer {
 function readSignedTransaction (bytes: Buffer): SignedTransaction {
   const reader = new BcsReader(bytes)
   const sender = reader.readBytes(32).toString('hex')
-  const sequence = readU64(reader)
+  const sequence = reader.readInteger(8)
   if (reader.readByte() !== entryFunctionVariant) throw new InvalidBcsError('the sandbox executes entry functions only')
   const call = readCall(reader)
-  const [maxGas, gasPrice, expirationSecs] = [readU64(reader), readU64(reader), readU64(reader)]
+  const [maxGas, gasPrice, expirationSecs] = [reader.readInteger(8), reader.readInteger(8), reader.readInteger(8)]
   const chainId = reader.readByte()
   const raw = bytes.subarray(0, reader.offset)
   const { signature, key, signed, authenticationKey } = readAuthenticator(reader)
@@ -255,8 +255,4 @@ function isSigned (message: Buffer, key: Buffer, signature: Buffer): boolean {
     format: 'jwk'
   })
   return verify(null, message, publicKey, signature)
-}
-
-function readU64 (reader: BcsReader): bigint {
-  return reader.readBytes(8).readBigUInt64LE()
 }

@@ -1,7 +1,7 @@
-import { addressBytes, readAddress, shortAddress, addressOf, type Address } from './address.js'
+import { addressBytes, readAddress, shortAddress, type Address } from './address.js'
 import { type Json } from './json.js'
 import { invalidInput } from './problem.js'
-import { type Primitive, printTypeTag, type StructTag, type TypeTag } from './type-tag.js'
+import { type Primitive, printTypeTag, type StructTag, trustedTypeTag, type TypeTag } from './type-tag.js'
 import { integerBytes, sequenceBytes, sizedBytes, textBytes, InvalidBcsError, u64Bytes } from './bcs.js'
 import { type DigestRandom } from './digests.js'
 
@@ -70,22 +70,20 @@ export function optionValue (content?: EncodedValue): EncodedValue {
   return structValue([['vec', vectorValue(content === undefined ? [] : [content])]])
 }
 
-type Field = readonly [name: string, type: TypeTag]
+const u64 = trustedTypeTag('u64')
+const string = trustedTypeTag('0x1::string::String')
+const cell = trustedTypeTag('0x42::game::Cell')
 
-const cell = structOf('42', 'game', 'Cell')
+type Field = readonly [name: string, type: TypeTag]
 
 // Fields in declared order; a struct without type parameters ignores the argument.
 const declarations: Readonly<Record<string, { readonly params: number, readonly fields: (arg: TypeTag) => Field[] }>> =
   {
-    '0x42::game::Cell': {
-      params: 0,
-      fields: () => [['x', primitive('u64')], ['y', primitive('u64')], ['owner', primitive('address')]]
-    },
+    '0x42::game::Cell': { params: 0, fields: () => [['x', u64], ['y', u64], ['owner', trustedTypeTag('address')]] },
     '0x42::game::Line': { params: 1, fields: arg => [['from', cell], ['to', cell], ['tag', arg]] },
     '0x42::shop::Item': {
       params: 0,
-      fields:
-        () => [['name', structOf('1', 'string', 'String')], ['price', primitive('u128')], ['sold', primitive('bool')]]
+      fields: () => [['name', string], ['price', trustedTypeTag('u128')], ['sold', trustedTypeTag('bool')]]
     },
     '0x1::option::Option': { params: 1, fields: arg => [['vec', { kind: 'vector', of: arg }]] }
   }
@@ -103,14 +101,6 @@ function specialFormatOf (tag: StructTag): 'string' | 'object' | undefined {
 
 function qualifiedNameOf (tag: StructTag): string {
   return printTypeTag({ ...tag, args: [] })
-}
-
-function primitive (name: Primitive): TypeTag {
-  return { kind: 'primitive', name }
-}
-
-function structOf (digits: string, module: string, name: string): TypeTag {
-  return { kind: 'struct', address: addressOf(digits), module, name, args: [] }
 }
 
 /** Source of the parts of a value: its bytes in BCS, or random draws. */

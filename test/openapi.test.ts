@@ -91,7 +91,6 @@ const leftOut = new Set([
   'type multi_ed25519_signature',
   'type abstraction_signature',
   'type module_bundle_payload',
-  'type encrypted_transaction_payload',
   'validator_transaction_type chunky_d_k_g_result',
   'type script_write_set'
 ])
@@ -119,6 +118,14 @@ t.test('every documented kind of transaction occurs, and each block responds as 
   t.ok(checker.kinds.length > 30)
   for (const kind of checker.kinds) t.equal(met.has(kind), !leftOut.has(kind), kind)
   for (const kind of leftOut) t.ok(checker.kinds.includes(kind), kind)
+  const newForms = [
+    'type v3',
+    'type slh_dsa__sha2_128s',
+    'encrypted_state decrypted',
+    'encrypted_state failed_decryption'
+  ]
+  const limits = ['stake_pool_owner', 'delegated_voter'].map(name => `type ${name}`)
+  for (const form of [...newForms, ...limits]) t.ok(met.has(form), form)
 })
 
 t.test('every error responds as documented, whether varve or an upstream made it', async t => {

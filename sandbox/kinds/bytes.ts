@@ -4,10 +4,10 @@ import {
   type PublicKey,
   type EntryFunctionPayload,
   type MultisigPayload,
-  type Payload,
   type Script,
   type Signers,
   type AccountSignature,
+  type LimitsRequest,
   type TransactionSignature,
   type UserRequest,
   type CommittedTransaction,
@@ -26,7 +26,7 @@ export function onChainBytes (executed: Executed, record: CommittedTransaction, 
     executed.outcome.submitted === undefined
       ? transactionBytesOf(executed.location, record, writeSet, events)
       : variant(0, executed.outcome.submitted.bytes),
-    infoBytes(executed.info),
+    infoBytes(executed.info, executed.location.ledger.transactionInfo),
     events,
     bytesOfHex(record.accumulator_root_hash),
     writeSet
@@ -80,14 +80,14 @@ function metadataBytes (record: BlockMetadataTransaction): Buffer {
   ])
   const { block_metadata_extension: extension } = record
   if (extension === undefined) return variant(2, members)
-  const randomness = extension.randomness === null
-    ? undefined
-    : Buffer.concat([
-      u64Bytes(BigInt(record.epoch)),
-      u64Bytes(BigInt(record.round)),
-      sizedBytes(bytesOfHex(extension.randomness))
-    ])
-  return variant(5, variant(1, members, optionBytes(randomness)))
+  const randomness = extension.randomness === null ? undefined : sizedBytes(bytesOfHex(extension.randomness))
+  if (extension.type === 'v1') {
+    const ofRound = randomness && Buffer.concat([members.subarray(32, 48), randomness])
+    return variant(5, variant(1, members, optionBytes(ofRound)))
+  }
+  const key = extension.decryption_key === null ? undefined : sizedBytes(bytesOfHex(extension.decryption_key))
+  const features = sequenceBytes([variant(0, optionBytes(randomness)), variant(1, optionBytes(key))])
+  return variant(5, variant(3, members, sizedBytes(features), sequenceBytes([])))
 }
 
 function validatorBytes (record: ValidatorTransaction): Buffer {
@@ -112,19 +112,9 @@ function validatorBytes (record: ValidatorTransaction): Buffer {
   }
 }
 
-const keyVariants: Readonly<Record<PublicKey['type'], number>> = {
-  ed25519: 0,
-  secp256k1_ecdsa: 1,
-  secp256r1_ecdsa: 2,
-  keyless: 3
-}
-const signatureVariants: Readonly<Record<KeySignature['type'], number>> = {
-  ed25519: 0,
-  secp256k1_ecdsa: 1,
-  web_authn: 2,
-  secp256r1_ecdsa: 2,
-  keyless: 3
-}
+// In the order of their variants.
+const keyTypes = ['ed25519', 'secp256k1_ecdsa', 'secp256r1_ecdsa', 'keyless', 'federated_keyless', 'slh_dsa__sha2_128s']
+const signatureTypes = ['ed25519', 'secp256k1_ecdsa', 'web_authn', 'keyless', 'slh_dsa__sha2_128s']
 
 /** Encodes a signed transaction: what its sender submitted. */
 export function signedTransactionBytes (request: UserRequest, chainId: number): Buffer {
@@ -136,7 +126,7 @@ export function rawTransactionBytes (request: Omit<UserRequest, 'signature'>, ch
   return Buffer.concat([
     bytesOfAddress(request.sender),
     u64Bytes(BigInt(request.sequence_number)),
-    payloadBytes(request.payload, request.replay_protection_nonce),
+    payloadBytes(request),
     u64Bytes(BigInt(request.max_gas_amount)),
     u64Bytes(BigInt(request.gas_unit_price)),
     u64Bytes(BigInt(request.expiration_timestamp_secs)),
@@ -163,20 +153,25 @@ function scriptBytes ({ code, type_arguments: types, arguments: args }: Script):
   return Buffer.concat([sizedBytes(bytesOfHex(code.bytecode)), typesBytes(types), sequenceBytes(argumentBytes)])
 }
 
-function payloadBytes (payload: Payload, nonce: string | null): Buffer {
+function payloadBytes (request: Omit<UserRequest, 'signature'>): Buffer {
+  const { payload, replay_protection_nonce: nonce, txn_limits_request: limits } = request
   switch (payload.type) {
     case 'script_payload':
       return variant(0, scriptBytes(payload))
-    case 'entry_function_payload':
-      return nonce === null
-        ? variant(2, entryFunctionBytes(payload))
-        // Payload with options: an entry function, no multisig account, the nonce.
-        : variant(
-          4,
-          variant(0, variant(1, entryFunctionBytes(payload))),
-          variant(0, optionBytes(undefined)),
-          optionBytes(u64Bytes(BigInt(nonce)))
-        )
+    case 'entry_function_payload': {
+      const call = entryFunctionBytes(payload)
+      if (nonce === null && limits === undefined) return variant(2, call)
+      // Payload with options: an entry function, no multisig account, the nonce, and the limits in the newer form.
+      return variant(
+        4,
+        variant(0, variant(1, call)),
+        variant(limits === undefined ? 0 : 1, optionBytes(undefined)),
+        optionBytes(nonce === null ? undefined : u64Bytes(BigInt(nonce))),
+        ...limits === undefined ? [] : [optionBytes(limitsBytes(limits))]
+      )
+    }
+    case 'encrypted_transaction_payload':
+      return variant(5, variant(encryptedStates.indexOf(payload.encrypted_state), bytesOfHex(payload.ciphertext)))
     case 'multisig_payload':
       return variant(
         3,
@@ -184,6 +179,16 @@ function payloadBytes (payload: Payload, nonce: string | null): Buffer {
         optionBytes(multisigBytes(payload.transaction_payload))
       )
   }
+}
+
+const encryptedStates = ['encrypted', 'failed_decryption', 'decrypted']
+const limitsTypes = ['stake_pool_owner', 'delegated_voter', 'delegation_pool_delegator']
+
+function limitsBytes (limits: LimitsRequest): Buffer {
+  const { execution_multiplier_percent: execution, io_multiplier_percent: io } = limits.multipliers
+  const pool = 'pool_address' in limits ? bytesOfAddress(limits.pool_address) : Buffer.alloc(0)
+  const multipliers = variant(0, ...[execution, io].map(percent => u64Bytes(BigInt(percent))))
+  return variant(limitsTypes.indexOf(limits.type), pool, multipliers)
 }
 
 function multisigBytes (payload: MultisigPayload['transaction_payload']): Buffer | undefined {
@@ -289,9 +294,10 @@ function accountBytes (signature: AccountSignature): Buffer {
 }
 
 function publicKeyBytes ({ type, value }: PublicKey): Buffer {
-  return variant(keyVariants[type], sizedBytes(bytesOfHex(value)))
+  return variant(keyTypes.indexOf(type), sizedBytes(bytesOfHex(value)))
 }
 
 function keySignatureBytes ({ type, value }: KeySignature): Buffer {
-  return variant(signatureVariants[type], sizedBytes(bytesOfHex(value)))
+  const wrapped = type === 'secp256r1_ecdsa' ? 'web_authn' : type
+  return variant(signatureTypes.indexOf(wrapped), sizedBytes(bytesOfHex(value)))
 }

@@ -7,6 +7,7 @@ import { type Block, type Ledger } from '../ledger.js'
 import {
   type Committed,
   type EventRecord,
+  type LimitsRequest,
   type Payload,
   type TransactionMembers,
   type TransactionSignature
@@ -34,6 +35,7 @@ export interface UserKind {
   readonly failure?: string
   /** Replay protection by nonce instead of sequence number. */
   readonly hasNonce?: boolean
+  readonly limits?: LimitsRequest
 }
 
 /** Effects of a transaction: its writes, events, fee and failure. */
@@ -167,22 +169,26 @@ export function committedMembersOf ({ location, outcome, writes, info }: Execute
 }
 
 /** Encodes the outcome and the hashes of a transaction, as `TransactionInfo`. */
-export function infoBytes ({ gas, failure, hash, eventRoot, stateChange, checkpoint }: TransactionInfo): Buffer {
+export function infoBytes (info: TransactionInfo, form: Ledger['transactionInfo'] = 'v0'): Buffer {
+  const { gas, failure, hash, eventRoot, stateChange, checkpoint } = info
+  const isNewer = form === 'v1'
   return Buffer.concat([
-    Buffer.from([0]),
+    Buffer.from([isNewer ? 1 : 0]),
     u64Bytes(gas),
     statusBytes(failure),
     hash,
     eventRoot,
     stateChange,
     optionBytes(checkpoint),
-    optionBytes(undefined)
+    ...isNewer ? [optionBytes(checkpoint)] : [],
+    // Hashes that nodes leave out: of auxiliary information, and in the newer form eight more.
+    Buffer.alloc(isNewer ? 9 : 1)
   ])
 }
 
 /** Returns the leaf of a transaction in the accumulator. */
-export function leafOf ({ info }: Executed): Buffer {
-  return hashInfo(infoBytes(info))
+export function leafOf ({ info, location: { ledger } }: Executed): Buffer {
+  return hashInfo(infoBytes(info, ledger.transactionInfo))
 }
 
 // Drawn, since a real one is of the whole transaction, and a search by hash would have to build them all.

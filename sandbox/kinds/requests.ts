@@ -4,8 +4,11 @@ import {
   type PublicKey,
   type AccountSignature,
   type TransactionSignature,
+  type Decryption,
+  type EncryptedPayload,
   type EntryFunctionPayload,
   type FunctionAbi,
+  type LimitsRequest,
   type MultisigPayload,
   type Payload,
   type Script
@@ -61,6 +64,27 @@ function makeMultisigPayload (inner: MultisigPayload['transaction_payload']): Mu
   return { multisig_address: '0x5afe', transaction_payload: inner, type: 'multisig_payload' }
 }
 
+/** Builds a payload that is encrypted until its block is agreed on, in a state of its decryption. */
+export function makeEncryptedPayload (location: TransactionLocation, state: Decryption): EncryptedPayload {
+  return {
+    payload_hash: generateHex(location, 'payload', 32),
+    ciphertext: generateHex(location, 'ciphertext', 240),
+    encryption_epoch: String(location.block.epoch),
+    claimed_entry_fun: { module: '0x42::game', name: null },
+    ...state,
+    type: 'encrypted_transaction_payload'
+  }
+}
+
+const multipliers = { execution_multiplier_percent: '400', io_multiplier_percent: '200' }
+
+/** Requests for higher limits, of each form. */
+export const limitsRequests: readonly LimitsRequest[] = [
+  { multipliers, type: 'stake_pool_owner' },
+  { pool_address: '0x900', multipliers, type: 'delegated_voter' },
+  { pool_address: '0x900', multipliers, type: 'delegation_pool_delegator' }
+]
+
 function scriptAbi (): FunctionAbi {
   return {
     name: 'main',
@@ -77,7 +101,8 @@ const keySizes: Readonly<Record<PublicKey['type'], number>> = {
   ed25519: 32,
   secp256k1_ecdsa: 65,
   secp256r1_ecdsa: 65,
-  keyless: 60
+  keyless: 60,
+  slh_dsa__sha2_128s: 32
 }
 
 const signatureSizes: Readonly<Record<KeySignature['type'], number>> = {
@@ -85,7 +110,8 @@ const signatureSizes: Readonly<Record<KeySignature['type'], number>> = {
   secp256k1_ecdsa: 64,
   secp256r1_ecdsa: 64,
   web_authn: 180,
-  keyless: 330
+  keyless: 330,
+  slh_dsa__sha2_128s: 7_856
 }
 
 /** Builds the signature of the transaction at a location. */
@@ -147,7 +173,8 @@ export const otherSignatureMakers: readonly SignatureMaker[] = [
   () => ({ type: 'no_account_signature' })
 ]
 
-function singleSenderMaker (key: PublicKey['type'], signature: KeySignature['type']): SignatureMaker {
+/** Builds the signature of a single sender with one key. */
+export function singleSenderMaker (key: PublicKey['type'], signature: KeySignature['type']): SignatureMaker {
   return location => ({
     public_key: publicKeyOf(location, key),
     signature: keySignatureOf(location, signature),

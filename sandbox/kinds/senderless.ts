@@ -94,16 +94,14 @@ export const blockEnd: TransactionKind = {
   }
 }
 
-// Older blocks have no extension, and some epochs no randomness.
+// Older blocks have no extension, and some epochs neither randomness nor a key.
 function extensionOf (location: TransactionLocation): BlockMetadataExtension | undefined {
-  switch (location.block.height % 3n) {
-    case 1n:
-      return { randomness: null, type: 'v1' }
-    case 2n:
-      return { randomness: generateHex(location, 'randomness', 32), type: 'v1' }
-    default:
-      return undefined
-  }
+  const { height } = location.block
+  if (height % 3n === 0n) return undefined
+  const randomness = height % 3n === 1n ? null : generateHex(location, 'randomness', 32)
+  if (height % 2n === 1n) return { randomness, type: 'v1' }
+  const key = randomness && generateHex(location, 'decryption key', 48)
+  return { randomness, decryption_key: key, decryption_round: key && String(height), type: 'v3' }
 }
 
 /** Kinds of transactions that can follow the metadata of a block: by validators, or administrative. */
@@ -112,7 +110,10 @@ export const senderlessKinds: Readonly<Record<SenderlessKind, TransactionKind>> 
     location => ({
       quorum_certified_update: {
         update: observedKeys(location),
-        multi_sig: { ...signed(location), ...location.block.height % 4n === 1n ? {} : { sig: null } }
+        multi_sig: {
+          signer_indices: [0, 1, 3],
+          sig: location.block.height % 4n === 1n ? generateHex(location, 'validators', 96) : null
+        }
       },
       validator_transaction_type: 'observed_jwk_update'
     }),
@@ -121,7 +122,11 @@ export const senderlessKinds: Readonly<Record<SenderlessKind, TransactionKind>> 
     ) => [moduleEvent('0x1::jwks::ObservedJWKsUpdated', { epoch: String(block.epoch), jwks: { entries: [] } })]
   ),
   dkg_result: validatorKind(location => ({
-    dkg_transcript: { ...authored(location), payload: generateHex(location, 'transcript', 200) },
+    dkg_transcript: {
+      epoch: String(location.block.epoch),
+      author: shortAddress(digestHex(location.ledger.seed, 'validator', 2).slice(2)),
+      payload: generateHex(location, 'transcript', 200)
+    },
     validator_transaction_type: 'dkg_result'
   })),
   direct_write_set: { outcomeOf: location => freeOutcome([drawnItemWrite(location)]), membersOf: directWriteSet }
@@ -144,14 +149,6 @@ function validatorKind (
       type: 'validator_transaction'
     })
   }
-}
-
-function authored ({ ledger, block }: TransactionLocation) {
-  return { epoch: String(block.epoch), author: shortAddress(digestHex(ledger.seed, 'validator', 2).slice(2)) }
-}
-
-function signed (location: TransactionLocation) {
-  return { signer_indices: [0, 1, 3], sig: generateHex(location, 'validators', 96) }
 }
 
 function observedKeys (location: TransactionLocation) {

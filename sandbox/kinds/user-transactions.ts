@@ -1,5 +1,5 @@
 import { type Address, addressOf, shortAddress } from '../address.js'
-import { u64Bytes } from '../bcs.js'
+import { textBytes, u64Bytes } from '../bcs.js'
 import { shortLivedTable, type TableChange, tableChangeOf, steppedResource } from '../short-lived.js'
 import { depositAccount, eventsOfVersion, isDepositAt, type LedgerEvent } from '../events.js'
 import {
@@ -12,7 +12,7 @@ import {
 import { resourceWrite, accountResources, coinStore, primaryStores } from '../resources.js'
 import { type PendingTransaction, type UserRequest } from '../records.js'
 import { itemKey, moduleKey } from '../state-key.js'
-import { busyTable, drawItemKey, itemWrite, namedItemKey } from '../generated-table-items.js'
+import { busyTable, drawItemKey, itemWrite } from '../generated-table-items.js'
 import { trustedTypeTag } from '../type-tag.js'
 import {
   feeStatement,
@@ -27,12 +27,14 @@ import {
 import {
   makeCallPayload,
   makeMoveToPayload,
+  limitsRequests,
+  makeEncryptedPayload,
   otherPayloadMakers,
-  type PayloadMaker,
-  otherSignatureMakers
+  otherSignatureMakers,
+  singleSenderMaker
 } from './requests.js'
 import { mayBeAnyUserKind, offsetInCycle, knownSendAt } from '../schedule.js'
-import { manyDigestsHex } from '../digests.js'
+import { DigestRandom } from '../digests.js'
 import { maxU64 } from '../values.js'
 import { type Write } from '../write.js'
 
@@ -62,9 +64,12 @@ export const userTransaction: TransactionKind = {
 
 /** Builds a user transaction while it is pending; its version may be above the head. */
 export function makePendingTransaction (location: TransactionLocation): PendingTransaction {
+  const request = requestOf(location, userKindOf(location), [])
   return {
     hash: transactionHash(location.ledger, location.version),
-    ...requestOf(location, userKindOf(location), []),
+    ...request,
+    ...request.payload.type === 'encrypted_transaction_payload' &&
+      { payload: makeEncryptedPayload(location, { encrypted_state: 'encrypted' }) },
     type: 'pending_transaction'
   }
 }
@@ -77,9 +82,9 @@ function requestOf (
   const { ledger, block, version } = location
   const known = knownSendAt(ledger, block, version)
   const [deposit] = emitted
-  const [drawn, key, half, otherHalf] = manyDigestsHex(4, ledger.seed, 'request', version)
+  const drawn = new DigestRandom(ledger.seed, 'request', version).bytes(128).toString('hex')
   return {
-    sender: shortAddress(known?.sender ?? String(drawn).slice(2)),
+    sender: shortAddress(known?.sender ?? drawn.slice(0, 64)),
     sequence_number: String(kind.hasNonce === true ? maxU64 : known?.sequence ?? version % 1_000n),
     max_gas_amount: '2000',
     gas_unit_price: '100',
@@ -88,8 +93,9 @@ function requestOf (
       ? kind.makePayload(location)
       : makeCallPayload('0x1::aptos_account::transfer', [], ['0xcafe', deposit.data.amount]),
     signature: kind.makeSignature?.(location) ??
-      { public_key: String(key), signature: `${half}${otherHalf?.slice(2)}`, type: 'ed25519_signature' },
-    replay_protection_nonce: kind.hasNonce === true ? String(version * 7_919n) : null
+      { public_key: `0x${drawn.slice(64, 128)}`, signature: `0x${drawn.slice(128)}`, type: 'ed25519_signature' },
+    replay_protection_nonce: kind.hasNonce === true ? String(version * 7_919n) : null,
+    ...kind.limits && { txn_limits_request: kind.limits }
   }
 }
 
@@ -117,8 +123,6 @@ const usualKind: UserKind = {
   events: () => []
 }
 
-const makeBookingPayload: PayloadMaker = () => makeCallPayload('0x42::shop::book', [], ['1'])
-
 const failures = [
   'Move abort in 0x42::game: ENOT_OWNER(0x50003): Only the owner may move a piece',
   'Out of gas',
@@ -133,7 +137,7 @@ const differences: ReadonlyArray<Partial<UserKind>> = [
   { hasNonce: true },
   {
     writes: ({ ledger, version }) => [
-      itemWrite(ledger.seed, namedItemKey(busyTable, 'alice'), version, { key: 'alice', keyType: stringTag })
+      itemWrite(ledger.seed, itemKey(busyTable, textBytes('alice')), version, { key: 'alice', keyType: stringTag })
     ]
   },
   { makePayload: makePublishPayload, writes: location => [moduleWrite(location, depositAccount, 'menu')] },
@@ -151,7 +155,14 @@ const differences: ReadonlyArray<Partial<UserKind>> = [
   {
     events:
       () => [moduleEvent('0x42::shop::Sold<0x42::shop::Item>', { price: '340282366920938463463374607431768211455' })]
-  }
+  },
+  ...limitsRequests.map(limits => ({ limits })),
+  { makePayload: makeDecryptedPayload },
+  {
+    makePayload: location => makeEncryptedPayload(location, { encrypted_state: 'failed_decryption' }),
+    failure: 'MISCELLANEOUS_ERROR'
+  },
+  { makeSignature: singleSenderMaker('slh_dsa__sha2_128s', 'slh_dsa__sha2_128s') }
 ]
 
 const otherKinds = differences.map((difference): UserKind => ({ ...usualKind, ...difference }))
@@ -176,7 +187,11 @@ function kindByPlace ({ ledger, block, version }: TransactionLocation): UserKind
   if (place % 2 === 0) return otherKinds[place / 2] ?? usualKind
   const tableBooking = tableChangeOf(ledger, version)
   if (tableBooking !== undefined) {
-    return { ...usualKind, makePayload: makeBookingPayload, writes: location => [bookingWrite(location, tableBooking)] }
+    return {
+      ...usualKind,
+      makePayload: () => makeCallPayload('0x42::shop::book', [], ['1']),
+      writes: location => [bookingWrite(location, tableBooking)]
+    }
   }
   const stepped = steppedResource(ledger, version)
   return stepped === undefined
@@ -217,6 +232,14 @@ function moduleWrite ({ ledger, block, version }: TransactionLocation, address: 
   const module = scheduledModules.find(scheduled => scheduled.key.equals(key))
   if (module === undefined) return { key, value: () => undefined }
   return scheduledWrite(module, ledger, Number(lastOfUsualKind({ ledger, block, version }) - ledger.startVersion))
+}
+
+function makeDecryptedPayload (location: TransactionLocation) {
+  return makeEncryptedPayload(location, {
+    decrypted_payload: makeMoveToPayload(location),
+    decryption_nonce: generateHex(location, 'decryption', 8),
+    encrypted_state: 'decrypted'
+  })
 }
 
 function makePublishPayload (location: TransactionLocation) {

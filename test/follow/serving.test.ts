@@ -1,10 +1,7 @@
-import { createServer } from 'node:http'
 import t, { type Test } from 'tap'
 import { releases, type Sandbox } from '#sandbox'
-import { pendingTransactions } from '../../sandbox/transactions.js'
-import { type TestResponse } from '../support/client.js'
-import { startSandboxNode } from '../support/replicas.js'
-import { listening } from '../support/stub-upstream.js'
+import { pendingTransactions, transactionRecord } from '../../sandbox/transactions.js'
+import { sendRequest, type TestResponse } from '../support/client.js'
 import { until } from '../support/until.js'
 import { type ConfigChange, type TestVarve, varveAt, varveAtSandbox } from '../support/varve.js'
 import { testFolder } from '../support/test-folder.js'
@@ -160,53 +157,33 @@ t.test('a wait in BCS, or beside a tail that is read rarely, is left to the node
   for (const { requests } of [sandbox, rare.sandbox]) t.equal(requests.countFor('transaction_wait_by_hash'), 1)
 })
 
-/** Rewrites bodies of the sandbox to forms that nodes have had since 2026. */
-function inNewForms (body: string): string {
-  const encrypted = '"payload_hash":"0x01","ciphertext":"0x02","encryption_epoch":"3","claimed_entry_fun":null'
-  const states = [
-    '"encrypted_state":"encrypted"',
-    '"encrypted_state":"failed_decryption"',
-    '"decrypted_payload":$&,"decryption_nonce":"4","encrypted_state":"decrypted"'
-  ]
-  return body
-    .replace(/("randomness":(?:"0x\w+"|null)),"type":"v1"/g, '$1,"decryption_round":"7","type":"v3"')
-    .replace(/"replay_protection_nonce":/g, '"txn_limits_request":{"execution":"4"},$&')
-    .replace(/"type":"ed25519"\}/g, '"type":"slh_dsa_sha2_128s"}')
-    .replace(
-      /\{"function":"0x42::game::move_to","type_arguments":\[\],"arguments":\["(\d+)"[^{}]*\}/g,
-      (call, version) =>
-        `{${encrypted},${states[Number(version) % 3]?.replace('$&', call)},"type":"encrypted_transaction_payload"}`
-    )
-}
-
 t.test('transactions of newer forms are followed, and kept byte for byte', async t => {
-  const sandbox = await startSandboxNode(t, { blocks: 1030 })
-  const node = createServer((request, response) => {
-    fetch(sandbox.url + String(request.url), { method: String(request.method) }).then(async answer => {
-      const body = inNewForms(await answer.text())
-      const headers = [...answer.headers].filter(([name]) => name.startsWith('x-') || name === 'content-type')
-      response.writeHead(answer.status, Object.fromEntries(headers)).end(body)
-    }, () => response.destroy())
-  })
-  const url = await listening(t, node)
-  const varve = await varveAt(t, url, { follow: { mode: 'on', maxAgeMs: 300, verify: 0 } })
-  await varve.get(quiet)
-  await until(async () => (await statusOf(varve)).follow?.state === 'following', 'it follows')
-  const from = sandbox.ledger.head.version + 1n
-  sandbox.ledger.grow(30)
-  await caughtUp(sandbox, varve)
-  t.match((await varve.get(quiet)).headers['cache-status'], followedHit)
-  t.equal(await varve.metric('varve_follow_reads_total{result="failed"}'), 0)
-  let bodies = ''
-  for (let version = from; version <= sandbox.ledger.head.version; version++) {
-    const target = `/v1/transactions/by_version/${version}`
-    const [first, second] = [await varve.get(target), await varve.get(target)]
-    t.equal(first.body, await (await fetch(url + target)).text())
-    t.match(second, { body: first.body, headers: { 'cache-status': 'varve; hit; detail=memory' } })
-    bodies += first.body
+  const { sandbox, varve } = await following(t, { follow: { maxAgeMs: 5000, verify: 1 } })
+  const { ledger } = sandbox
+  ledger.transactionInfo = 'v1'
+  const forms = new Map<string, bigint>()
+  const isNew =
+    /"(?:v3|stake_pool_owner|delegated_voter|delegation_pool_delegator|decrypted|failed_decryption|slh_dsa_\w+)"/g
+  while (forms.size < 7) {
+    const from = ledger.head.version + 1n
+    ledger.grow(20)
+    for (let version = from; version <= ledger.head.version; version++) {
+      const json = JSON.stringify(transactionRecord(ledger, ledger.blockOf(version), version))
+      for (const [form] of json.matchAll(isNew)) forms.set(form, version)
+    }
+    await caughtUp(sandbox, varve)
+    t.match((await varve.get(quiet)).headers['cache-status'], followedHit)
   }
-  for (const form of ['"v3"', '"txn_limits_request"', '"encrypted"', '"failed_decryption"', '"decrypted"', 'slh_dsa']) {
-    t.ok(bodies.includes(form), form)
+  t.equal(await varve.metric('varve_follow_reads_total{result="failed"}'), 0)
+  t.equal(await varve.metric('varve_follow_verified_total{result="unavailable"}'), 0)
+  for (const [form, version] of forms) {
+    for (const accept of ['application/json', 'application/x-bcs']) {
+      const [target, headers] = [`/v1/transactions/by_version/${version}`, { accept }]
+      const [first, second] = [await varve.get(target, { headers }), await varve.get(target, { headers })]
+      t.ok(first.bytes.equals((await sendRequest(sandbox.url, target, { headers })).bytes), form)
+      t.ok(first.bytes.equals(second.bytes))
+      t.match(second.headers['cache-status'], 'varve; hit; detail=memory')
+    }
   }
 })
 

@@ -1,4 +1,4 @@
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { eventRoot, TransactionAccumulator } from '../../sandbox/accumulator.js'
 import { addressBytes, addressOf } from '../../sandbox/address.js'
 import { sequenceBytes, sizedBytes, u64Bytes } from '../../sandbox/bcs.js'
@@ -125,6 +125,21 @@ t.test('the leaf of a real transaction, on the root before it, gives its real ro
 t.test('with real leaves every root is the one over the transactions that are read', async t => {
   const options = { ...defaultSettings, blocks: 60, prunedBlocks: 0 }
   const [real, drawn] = [new Ledger({ ...options, realLeaves: true }), new Ledger(options)]
+  requireRoots(t, real)
+  for (let version = 0n; version <= real.head.version; version++) {
+    const { accumulator_root_hash: root } = transactionRecord(real, real.blockOf(version), version)
+    t.not(transactionRecord(drawn, drawn.blockOf(version), version).accumulator_root_hash, root)
+  }
+})
+
+t.test('a newer info of a transaction has a hash of the hot state, and is part of the roots', async t => {
+  const ledger = new Ledger({ ...defaultSettings, blocks: 60, prunedBlocks: 0, realLeaves: true })
+  ledger.transactionInfo = 'v1'
+  requireRoots(t, ledger)
+})
+
+function requireRoots (t: Test, real: Ledger): void {
+  const form = real.transactionInfo === 'v1' ? 1 : 0
   const accumulator = new TransactionAccumulator()
   const bytesOf = (text: string): Buffer => hex(text.slice(2))
   for (let version = 0n; version <= real.head.version; version++) {
@@ -133,14 +148,14 @@ t.test('with real leaves every root is the one over the transactions that are re
     const hashes = Buffer.concat([record.hash, record.event_root_hash, record.state_change_hash].map(bytesOf))
     const checkpoint = record.state_checkpoint_hash === null ? [0] : [1, ...bytesOf(record.state_checkpoint_hash)]
     // The info begins with the gas and ends with the hashes; a successful one is known in full from JSON.
-    const [at, tail] = [bytes.indexOf(hashes), Buffer.concat([hashes, Buffer.from([...checkpoint, 0])])]
-    const head = Buffer.concat([Buffer.from([0]), u64Bytes(BigInt(record.gas_used))])
+    const rest = form === 1 ? [...checkpoint, ...checkpoint, ...Buffer.alloc(9)] : [...checkpoint, 0]
+    const [at, tail] = [bytes.indexOf(hashes), Buffer.concat([hashes, Buffer.from(rest)])]
+    const head = Buffer.concat([Buffer.from([form]), u64Bytes(BigInt(record.gas_used))])
     const start = record.success ? at - head.length - 1 : bytes.lastIndexOf(head, at)
     const info = bytes.subarray(start, at + tail.length)
     t.same(info.subarray(0, head.length), head)
     t.same(info.subarray(-tail.length), tail)
     accumulator.append(hasherOf('TransactionInfo')(info))
     t.same(accumulator.rootOf(accumulator.leafCount), bytesOf(record.accumulator_root_hash), `version ${version}`)
-    t.not(transactionRecord(drawn, drawn.blockOf(version), version).accumulator_root_hash, record.accumulator_root_hash)
   }
-})
+}
