@@ -13,27 +13,17 @@ try {
   process.exitCode = await main(process.argv.slice(2), {
     environment: process.env,
     in: () => process.stdin,
-    out: (text, done) => {
-      process.stdout.write(text, done)
-    },
+    out: (text, done) => process.stdout.write(text, done),
     bufferedBytes: () => process.stdout.writableLength,
-    err: text => {
-      process.stderr.write(text)
-    },
+    err: text => process.stderr.write(text),
     isTerminal,
     // The descriptor of a closed terminal is no TTY.
     hasLostTerminal: () => isTerminal && !isatty(process.stdout.fd),
     program: { file: import.meta.filename, flags: process.execArgv },
-    onSignal: (signal, listener) => {
-      process.on(signal, listener)
-    },
+    onSignal: (signal, listener) => process.on(signal, listener),
     onFault: listener => {
-      process.on('unhandledRejection', reason => {
-        listener('rejection', reason)
-      })
-      process.on('uncaughtException', error => {
-        listener('exception', error)
-      })
+      process.on('unhandledRejection', reason => listener('rejection', reason))
+      process.on('uncaughtException', error => listener('exception', error))
     },
     exit
   })

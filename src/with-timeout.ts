@@ -2,9 +2,7 @@
 export async function withTimeout<T> (ms: number, promise: Promise<T>): Promise<T | undefined> {
   let cancel = (): void => {}
   const timeout = new Promise<undefined>(resolve => {
-    cancel = onTimeout(ms, () => {
-      resolve(undefined)
-    })
+    cancel = onTimeout(ms, () => resolve(undefined))
   })
   return await Promise.race([promise, timeout]).finally(cancel)
 }
@@ -15,11 +13,10 @@ export async function withTimeout<T> (ms: number, promise: Promise<T>): Promise<
  */
 export function onTimeout (ms: number, callback: () => void): () => void {
   let isCancelled = false
-  const timer = setTimeout(() => {
+  const timer = setTimeout(() =>
     setImmediate(() => {
       if (!isCancelled) callback()
-    })
-  }, ms)
+    }), ms)
   return () => {
     isCancelled = true
     clearTimeout(timer)

@@ -56,12 +56,8 @@ export function buildChain (
   const tracker = new Tracker(chainId ?? undefined, now, events, isShared, new ChainChanges(now))
   const headPollers = new HeadPollers(() => tracker.position !== undefined, now)
   const upstreamPool = new UpstreamPool({
-    onOldest: oldest => {
-      tracker.setOldest(oldest)
-    },
-    onAllQuarantined: async () => {
-      await headPollers.pollQuarantined()
-    }
+    onOldest: oldest => tracker.setOldest(oldest),
+    onAllQuarantined: async () => await headPollers.pollQuarantined()
   })
   const release = versionOfProgram()
   const peers = new Peers(
@@ -72,9 +68,7 @@ export function buildChain (
   const sharedHead = !isHeadShared || sharedRecords === undefined ? undefined : new SharedHead({
     tracker,
     records: sharedRecords,
-    publish: message => {
-      peers.publish(message)
-    },
+    publish: message => peers.publish(message),
     // Redis sends a message to its sender too.
     isEchoed: redis !== undefined,
     now
@@ -106,9 +100,7 @@ export function buildChain (
       pool: upstreamPool,
       spaces,
       tracker,
-      waitForEarlier: async client => {
-        await headPollers.waitForEarlier(client)
-      },
+      waitForEarlier: async client => await headPollers.waitForEarlier(client),
       now
     })
   }

@@ -77,9 +77,7 @@ export function buildComponents (
   const fetchLeases = leasePlaces.length === 0 ? undefined : new FetchLeases({
     places: leasePlaces,
     now,
-    leased: result => {
-      metrics.leased('fetch', result)
-    }
+    leased: result => metrics.leased('fetch', result)
   })
   const following = new Following(config, {
     ...parts,
@@ -102,9 +100,7 @@ export function buildComponents (
   const probes = new SharedProbes({
     lease: host.lease,
     release: host.release,
-    publish: result => {
-      peers.publish({ kind: 'polled', ...result })
-    }
+    publish: result => peers.publish({ kind: 'polled', ...result })
   })
   const proxy: ProxyParts = {
     ...readState(memory),
@@ -117,9 +113,7 @@ export function buildComponents (
     invalidator,
     auditSampler: new AuditSampler(
       auditDifferenceListener({ ...parts, invalidator, redisBackend, purgeOthers: host.purgeOthers }),
-      async upstream => {
-        await headPollers.poll(upstream)
-      }
+      async upstream => await headPollers.poll(upstream)
     ),
     fetchLeases,
     upstreamPool,

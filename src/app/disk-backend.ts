@@ -108,16 +108,12 @@ export async function openOwnedLog (
       metrics.foundCorrupt()
       log.warn({ name }, 'unreadable file in cache.disk.path: set aside')
     })
-    const onError: Metrics['diskFailed'] = operation => {
-      metrics.diskFailed(operation)
-    }
+    const onError: Metrics['diskFailed'] = operation => metrics.diskFailed(operation)
     const keeper = new DiskKeeper({
       ...settings,
       isMemory,
       files: new DiskFiles({ path: settings.path, onError }),
-      foundCorrupt: () => {
-        metrics.foundCorrupt()
-      },
+      foundCorrupt: () => metrics.foundCorrupt(),
       onError
     })
     await keeper.open()
@@ -147,9 +143,7 @@ export async function openOwnedLog (
         const closed = Promise.all([restoring.catch(() => {}), place.close(), keeper.close()])
         await withTimeout(
           maxStopMs,
-          closed.then(async () => {
-            await folder.close()
-          })
+          closed.then(async () => await folder.close())
         )
       }
     }

@@ -259,9 +259,7 @@ export async function lockFolder (path: string): Promise<Lock> {
         })
         await folder.close()
       },
-      leave: async () => {
-        await folder.close()
-      }
+      leave: async () => await folder.close()
     }
   } catch (error) {
     await folder.close()
@@ -312,12 +310,8 @@ function lockSocketIn (path: string, { fd }: FileHandle): string {
 
 async function listenOn (socket: string): Promise<Server> {
   return await new Promise((resolve, reject) => {
-    const server = createServer(connection => {
-      connection.end(String(process.pid))
-    })
-    server.once('error', reject).listen(socket, () => {
-      resolve(server.unref())
-    })
+    const server = createServer(connection => connection.end(String(process.pid)))
+    server.once('error', reject).listen(socket, () => resolve(server.unref()))
   })
 }
 
@@ -334,9 +328,7 @@ export async function ownerOf (socket: string): Promise<string | undefined> {
     connection.on('data', data => {
       text += data.toString()
     })
-    connection.once('end', () => {
-      resolve(text)
-    }).once('error', error => {
+    connection.once('end', () => resolve(text)).once('error', error => {
       const isGone = isAbsent(error) || ('code' in error && error.code === 'ECONNREFUSED')
       resolve(isGone ? undefined : 'unknown')
     })

@@ -132,9 +132,9 @@ export async function startDnsDiscovery (
     isUpdating = true
     change(() => current.config, async expanded => {
       if (!isDeepStrictEqual(expanded.upstreams, current.expanded.upstreams)) await varve.replaceUpstreams(expanded)
-    }).catch((error: unknown) => {
+    }).catch((error: unknown) =>
       options.log?.error({ err: error }, 'upstreams could not follow DNS: the previous ones stay in use')
-    }).finally(() => {
+    ).finally(() => {
       isUpdating = false
     })
   }, options.everyMs ?? resolveEveryMs).unref()

@@ -188,9 +188,7 @@ export class Following {
       maxAgeMs,
       isServing: mode === 'on',
       servedVersion: () => tracker.known?.position.head.version,
-      onServedHead: stamped => {
-        tracker.follow(stamped)
-      },
+      onServedHead: stamped => tracker.follow(stamped),
       onState: (state, reason) => {
         logState(log, state, reason)
         if (state !== 'stopped') return
@@ -232,9 +230,7 @@ export class Following {
         this.#isUnverifiable = result === 'unavailable'
         if (result === 'different') follower.setState('stopped', 'the changes of a page are not those of its hash')
       },
-      onPage: (_result, bytes) => {
-        counters.readBytes(bytes)
-      }
+      onPage: (_result, bytes) => counters.readBytes(bytes)
     })
     this.#hostTail = this.#hostTailOf(settings)
     return new TailLoop({

@@ -90,9 +90,7 @@ export async function waitForStopSignal (io: Io, now: () => number): Promise<Pro
       } else if (now() - firstAtMs >= repeatedSignalMs) io.exit(signalCodes[signal])
     }
     for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-      io.onSignal(signal, () => {
-        onStopSignal(signal)
-      })
+      io.onSignal(signal, () => onStopSignal(signal))
     }
     // SIGHUP stops a process whose terminal is gone; otherwise it means reload, which `serve` does.
     io.onSignal('SIGHUP', () => {
@@ -112,9 +110,7 @@ export function installFaultHandlers (io: Io, log: Logger, masker: SecretMasker,
     isEnding = true
     log.fatal({ err }, 'uncaught exception: the process exits')
     io.err(`varve: uncaught exception, exiting: ${masker.mask(err.message)}\n`)
-    withTimeout(maxExitMs, target.stop(faultDeadlines)).catch(() => {}).finally(() => {
-      io.exit(exitCodes.failed)
-    })
+    withTimeout(maxExitMs, target.stop(faultDeadlines)).catch(() => {}).finally(() => io.exit(exitCodes.failed))
   })
 }
 

@@ -70,9 +70,7 @@ async function isInUse (path: string): Promise<boolean> {
     connection.once('connect', () => {
       connection.destroy()
       resolve(true)
-    }).once('error', (error: NodeJS.ErrnoException) => {
-      resolve(error.code !== 'ECONNREFUSED')
-    })
+    }).once('error', (error: NodeJS.ErrnoException) => resolve(error.code !== 'ECONNREFUSED'))
   })
 }
 
@@ -101,9 +99,7 @@ export function watchDescriptors (
       log.error('no file descriptor left: new connections are closed until others end (ulimit -n)')
     } else log.info('file descriptors available again')
   }, everyMs).unref()
-  return () => {
-    clearInterval(timer)
-  }
+  return () => clearInterval(timer)
 }
 
 /** Opens and closes a file in this thread, because a descriptor used by another one could be missing for Node.js. */

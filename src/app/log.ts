@@ -42,9 +42,7 @@ export function openLog (
     render: io.isTerminal ? line => prettyLine(line, hasColours) : line => jsonLine(line, form)
   })
   const log = pino({ level: config.log.level }, { write })
-  recovered.subscribe(lost => {
-    log.warn({ lost }, 'log lines lost: the log buffer was full')
-  })
+  recovered.subscribe(lost => log.warn({ lost }, 'log lines lost: the log buffer was full'))
   return {
     log,
     masker,

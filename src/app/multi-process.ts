@@ -92,9 +92,7 @@ class PrimaryProcess implements Serving {
         metrics.process.workerLost()
         log.error({ lost: pid, code, signal }, 'worker exited: starting a replacement')
       },
-      onReplacementFailed: reason => {
-        log.error({ reason }, 'worker could not be replaced: retrying')
-      },
+      onReplacementFailed: reason => log.error({ reason }, 'worker could not be replaced: retrying'),
       onExited: worker => {
         this.#summedMetrics.remove(worker)
         this.#recent.remove(worker)
@@ -175,9 +173,7 @@ class PrimaryProcess implements Serving {
       ...logMethodsFor(member, this.diskLog),
       take: (...charge: Parameters<PrimaryMethods['take']>) => this.#buckets.take(...charge),
       level: (...asked: Parameters<PrimaryMethods['level']>) => this.#buckets.level(...asked),
-      refund: (...charge: Parameters<PrimaryMethods['refund']>) => {
-        this.#buckets.refund(...charge)
-      },
+      refund: (...charge: Parameters<PrimaryMethods['refund']>) => this.#buckets.refund(...charge),
       purge: async (body: Uint8Array) => {
         this.#endFetches()
         // Again in the worker that found it: another one may have sent it an entry before.
@@ -200,9 +196,11 @@ class PrimaryProcess implements Serving {
   }
 
   async metricsText (): Promise<string> {
-    await Promise.allSettled(this.#listening.map(async worker => {
-      this.#summedMetrics.update(worker, await worker.calls.call(metricsTimeoutMs, 'metrics') as MetricFamilies)
-    }))
+    await Promise.allSettled(
+      this.#listening.map(async worker =>
+        this.#summedMetrics.update(worker, await worker.calls.call(metricsTimeoutMs, 'metrics') as MetricFamilies)
+      )
+    )
     return await this.#summedMetrics.text(await this.#metrics.snapshot())
   }
 
@@ -298,9 +296,7 @@ class WorkerGroup implements WorkerPoolOptions {
     this.config = config
     this.#redis = redis
     this.#records = { host: new MemoryRecords(), redis: redis?.carrier.redisRecords }
-    redis?.carrier.subscribe(message => {
-      primary.workerPool.broadcast({ ...message, configuration: this.#name })
-    })
+    redis?.carrier.subscribe(message => primary.workerPool.broadcast({ ...message, configuration: this.#name }))
   }
 
   /** Replaces the upstreams of running workers, and of those that start later. */
@@ -339,9 +335,7 @@ class WorkerGroup implements WorkerPoolOptions {
       },
       release: name => this.#leases.get(name)?.worker === worker && this.#leases.delete(name),
       takeLease: (...lease) => this.#fetches.take(worker, ...lease),
-      renewLease: (...lease) => {
-        this.#fetches.renew(...lease)
-      },
+      renewLease: (...lease) => this.#fetches.renew(...lease),
       endLease: (...lease) => this.#fetches.end(...lease)
     }
   }
@@ -380,9 +374,8 @@ class WorkerGroup implements WorkerPoolOptions {
 
   /** Connects to Redis for the first worker that needs it, which listens by then. */
   async #connect (): Promise<void> {
-    const notify = (isRedisUp: boolean) => (): void => {
+    const notify = (isRedisUp: boolean) => (): void =>
       this.#primary.workerPool.broadcast({ kind: 'changed', configuration: this.#name, isRedisUp })
-    }
     this.#redis?.carrier.start()
     await this.#redis?.link.start({ onUp: notify(true), onDown: notify(false) })
   }

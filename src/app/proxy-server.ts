@@ -90,25 +90,18 @@ export async function buildProxyServer (
     timeOriginMs: performance.timeOrigin,
     now,
     count: metrics.traced,
-    onFailed: reason => {
-      log.warn({ reason }, 'traces could not be sent: check tracing.otlpUrl and the collector')
-    }
+    onFailed: reason => log.warn({ reason }, 'traces could not be sent: check tracing.otlpUrl and the collector')
   })
   const drain: DrainFlag = { isDraining: false }
   const clients = new ConnectionLimiter({ connections: maxConnectionsFor(started), inFlight }, {
-    cut: reason => {
-      metrics.connectionCut(reason)
-    },
-    onFull: (turnedAway, limit) => {
+    cut: reason => metrics.connectionCut(reason),
+    onFull: (turnedAway, limit) =>
       log.warn({ turnedAway, limit }, 'connection limit reached: new connections are closed')
-    }
   })
   const loadShedder = new LoadShedder({
     now,
     lateMs: started.limits.loopLagMs,
-    onShed: () => {
-      metrics.shed()
-    },
+    onShed: () => metrics.shed(),
     onChange: isShedding => {
       if (isShedding) log.warn('overloaded: serving cached responses only')
       else log.info('no longer overloaded: serving everything')
@@ -162,9 +155,7 @@ export async function buildProxyServer (
       history.tick()
       recent.tick()
     }, tickMs).unref(),
-    setInterval(() => {
-      loadShedder.tick()
-    }, loadTickMs).unref(),
+    setInterval(() => loadShedder.tick(), loadTickMs).unref(),
     logLevels(log, status)
   ]
   const close = async (): Promise<void> => {
@@ -192,11 +183,7 @@ export async function buildProxyServer (
     },
     listen: async () => await listenOn(app, started.listen, 'listen'),
     start: async () => {
-      await Promise.all(backends.map(async backend => {
-        await backend.start(async () => {
-          await peerSync.sync()
-        })
-      }))
+      await Promise.all(backends.map(async backend => await backend.start(async () => await peerSync.sync())))
       peers.start()
       peerSync.start()
       sharedHead?.start()
@@ -264,9 +251,7 @@ export async function buildProxyServer (
     return listenerContextOf(listener, of, {
       ...proxy,
       follower,
-      rejectIfOverloaded: () => {
-        loadShedder.rejectIfOverloaded()
-      },
+      rejectIfOverloaded: () => loadShedder.rejectIfOverloaded(),
       // Cached responses have headers that were printed under the names of the first configuration.
       settings: { ...of, headers: started.headers }
     })
@@ -306,12 +291,8 @@ async function stopGracefully (
     setTimeout(resolve, drainMs)
   })
   const timers = [
-    setTimeout(() => {
-      steps.cancelRequests().catch(() => {})
-    }, graceMs),
-    setTimeout(() => {
-      app.server.closeAllConnections()
-    }, graceMs + flushMs)
+    setTimeout(() => steps.cancelRequests().catch(() => {}), graceMs),
+    setTimeout(() => app.server.closeAllConnections(), graceMs + flushMs)
   ]
   await app.close()
   timers.forEach(clearTimeout)

@@ -43,9 +43,7 @@ export function buildPurger (
   { tracker, spaces, upstreamPool, invalidator, redisBackend, peerSync }: PurgerParts
 ): Purger {
   // Earlier purges of reads apply in a new space too, before a client fills it.
-  const applyEarlier = async (): Promise<void> => {
-    await withTimeout(maxFollowMs, peerSync.sync()).catch(() => {})
-  }
+  const applyEarlier = async (): Promise<void> => await withTimeout(maxFollowMs, peerSync.sync()).catch(() => {})
   return {
     purge: async (body, id = randomUUID()) => {
       const purge = readPurge(body)

@@ -167,13 +167,9 @@ export class RedisConnection {
           ...tail,
           link,
           prefix,
-          announce: source => {
-            peers.publish({ kind: 'digests', source })
-          },
+          announce: source => peers.publish({ kind: 'digests', source }),
           now,
-          leased: result => {
-            metrics.leased('tail', result)
-          }
+          leased: result => metrics.leased('tail', result)
         }),
       shared: { records, place, tier, purges, releases },
       /** Counts client limits across all replicas. */

@@ -143,9 +143,10 @@ async function startVarve (
       },
       stop: async deadlines => {
         // A load balancer can react to a stop during the drain.
-        await serving.stop({ drainMs: config.shutdown.drainSeconds * 1000, ...deadlines }, async () => {
-          await admin.close()
-        })
+        await serving.stop(
+          { drainMs: config.shutdown.drainSeconds * 1000, ...deadlines },
+          async () => await admin.close()
+        )
       }
     }
   } catch (error) {
@@ -184,12 +185,8 @@ function buildAdmin (
         return { ...purged, ...(purged.everywhere && space !== undefined && { space }) }
       }
     },
-    onUnexpectedError: error => {
-      reportUnexpectedError({ log, metrics }, error)
-    },
-    onFull: (turnedAway, limit) => {
-      log.warn({ turnedAway, limit }, adminFullMessage)
-    }
+    onUnexpectedError: error => reportUnexpectedError({ log, metrics }, error),
+    onFull: (turnedAway, limit) => log.warn({ turnedAway, limit }, adminFullMessage)
   })
 }
 

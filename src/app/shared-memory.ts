@@ -46,14 +46,13 @@ async function makeFolderOf (log: Logger): Promise<OpenFolder> {
   })
   const { ino, birthtimeMs } = await lstat(folder)
   let isLost = false
-  const timer = setInterval(() => {
+  const timer = setInterval(() =>
     lstat(folder).catch(() => undefined).then(found => {
       if (found?.ino === ino && found.birthtimeMs === birthtimeMs) return
       isLost = true
       clearInterval(timer)
       log.error({ path: folder }, 'the memory that workers share was removed: each has its own cache until a restart')
-    }, () => {})
-  }, checkEveryMs).unref()
+    }, () => {}), checkEveryMs).unref()
   return {
     path: folder,
     get isLost () {

@@ -43,9 +43,7 @@ const program = { file: fileURLToPath(new URL('../cli.js', import.meta.url)), fl
 /** Starts varve in this process; rejects with a ConfigError that has every mistake of the configuration. */
 export async function startVarve (config: VarveConfig, options: StartOptions = {}): Promise<RunningVarve> {
   const valid = configFromObject(config)
-  const onLogLine = (line: string): void => {
-    options.onLogLine?.(line)
-  }
+  const onLogLine = (line: string): void => options.onLogLine?.(line)
   const { log, masker } = openLog({
     environment: {},
     isTerminal: false,

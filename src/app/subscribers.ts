@@ -26,9 +26,7 @@ export function subscribeAll ({
     log.warn(by === 'peer' ? 'chain reset reported by another process' : 'chain reset: a new space begins')
   })
   // Heads of the old chain say nothing about the new one.
-  chain.reset.subscribe(() => {
-    sharedHead?.changeSpace()
-  })
+  chain.reset.subscribe(() => sharedHead?.changeSpace())
   // Windows and verification belong to the old chain, and the choice of a space reads upstreams.
   chain.reset.subscribe(() => {
     upstreamPool.resetChain(tracker.chainId)
@@ -41,48 +39,34 @@ export function subscribeAll ({
     spaces.recordReset()
   })
   // Peers verify their upstreams before they get the first head of the new chain.
-  chain.reset.subscribe(({ from }) => {
-    peers.publish({ kind: 'changed', resetFrom: from })
-  })
+  chain.reset.subscribe(({ from }) => peers.publish({ kind: 'changed', resetFrom: from }))
 
   // Nothing of the old space may be served from now on.
-  chain.spaceChanged.subscribe(space => {
-    invalidator.changeSpace(space)
-  })
+  chain.spaceChanged.subscribe(space => invalidator.changeSpace(space))
   // Versions of the old chain say nothing about the new one.
   chain.spaceChanged.subscribe(() => {
     lowestRequested.clear()
     following.reset()
   })
-  chain.spaceChanged.subscribe(() => {
-    sharedHead?.changeSpace()
-  })
-  chain.spaceChanged.subscribe(({ name }) => {
-    log.info({ space: name }, 'space changed')
-  })
+  chain.spaceChanged.subscribe(() => sharedHead?.changeSpace())
+  chain.spaceChanged.subscribe(({ name }) => log.info({ space: name }, 'space changed'))
   // Other peers learn of the space last, once this one has switched.
-  chain.spaceChanged.subscribe(() => {
-    peerSync.sync().catch(() => {})
-  })
+  chain.spaceChanged.subscribe(() => peerSync.sync().catch(() => {}))
 
-  chain.conflictingChain.subscribe(space => {
+  chain.conflictingChain.subscribe(space =>
     log.error(
       { space },
       'another chain with the same chain id uses this Redis and this keyPrefix: unless the chain is being reset, ' +
         'give each chain its own keyPrefix'
     )
-  })
+  )
 
   // Peers share heads, so that none serves an older one than another did.
   chain.headAdvanced.subscribe(stamped => {
     if (sharedHead === undefined) peers.publish({ kind: 'head', stamped })
   })
-  chain.servedHeadAdvanced.subscribe(() => {
-    sharedHead?.update()
-  })
-  chain.servedHeadAdvanced.subscribe(() => {
-    versionWaits.finishReached()
-  })
+  chain.servedHeadAdvanced.subscribe(() => sharedHead?.update())
+  chain.servedHeadAdvanced.subscribe(() => versionWaits.finishReached())
   // A client has seen a version above the followed head, so latest reads wait for the tail.
   chain.servedHeadAdvanced.subscribe(() => {
     const { follower } = following
@@ -114,9 +98,7 @@ export function subscribeAll ({
       case 'demand':
         return following.onDemand(message.demand)
       case 'polled':
-        return probes.onResult(message, () => {
-          headPollers.poll(message.upstream).catch(() => {})
-        })
+        return probes.onResult(message, () => headPollers.poll(message.upstream).catch(() => {}))
     }
   })
 }

@@ -65,9 +65,7 @@ export class UpstreamLifecycle {
   }
 
   async close (): Promise<void> {
-    await Promise.all([...this.#monitored, ...this.#draining].map(async ({ upstream }) => {
-      await upstream.close()
-    }))
+    await Promise.all([...this.#monitored, ...this.#draining].map(async ({ upstream }) => await upstream.close()))
   }
 
   #monitoredOf (config: Config): MonitoredUpstream[] {
@@ -125,9 +123,7 @@ function monitorUpstream (
   const upstream = new Upstream(
     {
       ...withFixedAddress(config),
-      onConnectionLost: () => {
-        connectionLost.publish()
-      },
+      onConnectionLost: () => connectionLost.publish(),
       maxBufferedBytes: cache.maxEntryMb * bytesPerMb,
       inFlight,
       shared: parts.shared,

@@ -47,21 +47,15 @@ export async function runWorker (io: Io): Promise<ExitCode> {
     })
   }
   const link = new PrimaryLink(send)
-  const timer = setInterval(() => {
-    send({ kind: 'state', state: 'alive' })
-  }, aliveEveryMs).unref()
-  worker.on('message', (message: ToWorker) => {
-    link.receive(message)
-  })
+  const timer = setInterval(() => send({ kind: 'state', state: 'alive' }), aliveEveryMs).unref()
+  worker.on('message', (message: ToWorker) => link.receive(message))
   send({ kind: 'state', state: 'up' })
   const start = await link.started
   const { log: unnamedLog, masker, lostLines } = openLog(io, start.config)
   const log = unnamedLog.child({ worker: worker.id })
   const metrics = new Metrics()
   metrics.process.countLostLines(lostLines)
-  const unwatch = watchDescriptors(log, () => {
-    metrics.process.descriptorsExhausted()
-  })
+  const unwatch = watchDescriptors(log, () => metrics.process.descriptorsExhausted())
   const serving = link.serve(start, log, metrics)
   installFaultHandlers(io, log, masker, {
     metrics,
@@ -160,9 +154,7 @@ class PrimaryLink {
       leasesOf: peers => new IpcLeases(primary, peers, () => performance.now()),
       lease: async (name, ms) => await primary.call(leaseTimeoutMs, 'lease', name, ms),
       release: async name => await primary.call(leaseTimeoutMs, 'release', name),
-      purgeOthers: body => {
-        primary.call(callTimeoutMs, 'purge', body).catch(() => {})
-      }
+      purgeOthers: body => primary.call(callTimeoutMs, 'purge', body).catch(() => {})
     }
   }
 
@@ -177,9 +169,7 @@ class PrimaryLink {
       setCordoned: async (upstream, isCordoned) => await (await built).setCordoned(upstream, isCordoned),
       // One change after the other, so that the last one stays.
       replaceUpstreams: async config => {
-        this.#replacing = this.#replacing.then(async () => {
-          await (await built).replaceUpstreams(config)
-        }).catch(() => {})
+        this.#replacing = this.#replacing.then(async () => await (await built).replaceUpstreams(config)).catch(() => {})
         await this.#replacing
       }
     }

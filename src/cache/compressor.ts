@@ -61,12 +61,8 @@ export class Compressor {
   #startCompressing (entry: Entry, coding: Coding): void {
     if (this.#inFlight.size >= maxConcurrent || this.#inFlight.has(entry.key)) return
     const work = compress[coding](entry.body)
-      .then(body => {
-        this.#store(entry, coding, body)
-      })
-      .finally(() => {
-        this.#inFlight.delete(entry.key)
-      })
+      .then(body => this.#store(entry, coding, body))
+      .finally(() => this.#inFlight.delete(entry.key))
     // zlib has no reason to fail on a valid buffer; after a failure the other forms stay usable.
     this.#inFlight.set(entry.key, work.catch(() => {}))
   }

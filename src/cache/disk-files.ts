@@ -42,11 +42,7 @@ export class DiskFiles {
   readonly #options: DiskFilesOptions
   readonly #open = new LRUCache<number, Promise<FileHandle>>({
     max: maxOpenFiles,
-    dispose: opening => {
-      opening.then(async file => {
-        await file.close()
-      }).catch(() => {})
-    }
+    dispose: opening => opening.then(async file => await file.close()).catch(() => {})
   })
 
   readonly #waiting: Array<() => void> = []

@@ -84,9 +84,7 @@ export class DiskIndex {
   /** Removes the entries of a segment that has no list, and intervals without an entry. */
   async prune (segment: number): Promise<void> {
     // Some are not made yet.
-    this.#tables.forEach(table => {
-      table.deleteAll(segment)
-    })
+    this.#tables.forEach(table => table.deleteAll(segment))
     for (const [family, list] of this.#families) {
       await list.prune(({ number }) => this.get(digestOfText(intervalKeyOf(family, number))) !== undefined)
     }

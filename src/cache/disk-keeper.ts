@@ -199,9 +199,7 @@ export class DiskKeeper {
         if (!this.#segments.has(stored.number)) return
         for (const other of this.#members) {
           if (other === member) continue
-          run(async () => {
-            await other.learn(stored)
-          })
+          run(async () => await other.learn(stored))
         }
       },
       purgeLog: async (purge, id) => {
@@ -221,9 +219,7 @@ export class DiskKeeper {
     this.#silent.delete(member)
     // The next segment waits for no copies of a process that is gone.
     this.#onCopied()
-    await this.#inTurn(async () => {
-      await this.#release(member)
-    })
+    await this.#inTurn(async () => await this.#release(member))
   }
 
   /** Makes again what was removed; true if the log begins again. */
@@ -284,9 +280,7 @@ export class DiskKeeper {
     this.#segments.clear()
     this.#leaving.clear()
     for (const member of this.#members) {
-      run(async () => {
-        await member.resetLog()
-      })
+      run(async () => await member.resetLog())
     }
   }
 
@@ -344,9 +338,9 @@ export class DiskKeeper {
 
   async #hitsOf (member: LogMember, number: number, by: LogMember): Promise<Uint32Array> {
     const none = new Uint32Array()
-    const hits = member.evict(number, this.#obsolete, member === by).catch(() => none).finally(() => {
+    const hits = member.evict(number, this.#obsolete, member === by).catch(() => none).finally(() =>
       this.#silent.delete(member)
-    })
+    )
     if (member === by) return await hits
     if (this.#silent.has(member)) return none
     const inTime = await withTimeout(maxEvictMs, hits)

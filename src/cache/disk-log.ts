@@ -143,9 +143,7 @@ export class DiskLog {
     this.#segments.clear()
     // Closes before anything else is read, or a removed file would be read on.
     this.#options.files.close()
-    await this.#inTurn(async () => {
-      await this.#closeOwn(false)
-    })
+    await this.#inTurn(async () => await this.#closeOwn(false))
   }
 
   /** Writes the footer of the own segment, so that the next start need not scan it. */

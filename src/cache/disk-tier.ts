@@ -114,27 +114,19 @@ export class DiskTier implements LowerStore, OwnStore {
     this.#files = new DiskFiles({
       path,
       isMemory: name === 'shared',
-      onError: operation => {
-        metrics.diskFailed(operation)
-      }
+      onError: operation => metrics.diskFailed(operation)
     })
     this.#log = new DiskLog({
       files: this.#files,
       keeper: this.#keeper,
       name: () => this.#purges.log,
       segmentBytes: segmentBytesOf(maxBytes, writers),
-      onUnreadable: () => {
-        metrics.diskFailed('scan')
-      },
+      onUnreadable: () => metrics.diskFailed('scan'),
       isFull: () => this.#entries > maxEntriesOf(maxBytes),
       entryToCopy: bytes => this.#entryToCopy(bytes),
-      copied: (...copied) => {
-        this.#addCopy(...copied)
-      }
+      copied: (...copied) => this.#addCopy(...copied)
     })
-    this.#queue = new WriteQueue(async item => {
-      await this.#write(item)
-    }, {
+    this.#queue = new WriteQueue(async item => await this.#write(item), {
       now,
       hold: ({ stored: { body } }) => inFlight.holdQueued(body.buffer),
       maxConcurrentWrites,
@@ -142,18 +134,14 @@ export class DiskTier implements LowerStore, OwnStore {
       onWriteError: reason => {
         if (reason !== undefined) this.#writeError = reason
       },
-      onDropped: () => {
-        metrics.dropped(name)
-      }
+      onDropped: () => metrics.dropped(name)
     })
   }
 
   /** Reads what the folder has; nothing is found or written before. */
   async load (): Promise<void> {
     this.#loading ??= this.#join().then(async segments => {
-      await this.#log.load(segments, async segment => {
-        await this.#addSegment(segment)
-      })
+      await this.#log.load(segments, async segment => await this.#addSegment(segment))
       this.#isLoaded = true
       this.#queue.resume()
     }).catch(() => {
@@ -313,9 +301,7 @@ export class DiskTier implements LowerStore, OwnStore {
     this.#queue.stop()
     await withTimeout(
       finalWritesMs,
-      this.#queue.waitForInFlight().then(async () => {
-        await this.#log.close()
-      })
+      this.#queue.waitForInFlight().then(async () => await this.#log.close())
     )
   }
 

@@ -64,9 +64,7 @@ export class RedisTier implements LowerStore {
     this.#options = options
     this.#prefix = redisKeyPrefix(options.keyPrefix)
     this.#index = new RedisIntervalIndex(this.#prefix, options.ttlSeconds)
-    this.#writeQueue = new WriteQueue(async item => {
-      await this.#write(item)
-    }, {
+    this.#writeQueue = new WriteQueue(async item => await this.#write(item), {
       now: options.now,
       hold: ({ stored: { body } }) => options.inFlight.holdQueued(body.buffer),
       canWrite: () => link.isUp && options.space() !== undefined,
@@ -210,9 +208,7 @@ export class RedisTier implements LowerStore {
       if (validity !== undefined) {
         await this.#link.run(
           'index',
-          async client => {
-            await this.#index.add(client, validity, numberIn(key))
-          },
+          async client => await this.#index.add(client, validity, numberIn(key)),
           writeTimeoutMs
         )
       }

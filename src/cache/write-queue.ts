@@ -102,9 +102,7 @@ export class WriteQueue<T> {
 
   /** Resolves when the writes in flight at the call have ended. */
   async waitForInFlight (): Promise<void> {
-    await Promise.all([...this.#inFlight.values()].map(async ({ done }) => {
-      await done
-    }))
+    await Promise.all([...this.#inFlight.values()].map(async ({ done }) => await done))
   }
 
   /** Resolves when nothing is in flight and no queued write can start. */
@@ -170,8 +168,6 @@ export class WriteQueue<T> {
   #pause (): void {
     this.#pausedUntilMs = this.#options.now() + retryPauseMs
     clearTimeout(this.#timer)
-    this.#timer = setTimeout(() => {
-      this.resume()
-    }, retryPauseMs + 1).unref()
+    this.#timer = setTimeout(() => this.resume(), retryPauseMs + 1).unref()
   }
 }

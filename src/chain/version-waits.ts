@@ -61,9 +61,7 @@ export class VersionWaits {
         }
       }
       // A process with no other work has no client left to serve.
-      const timer = setTimeout(() => {
-        waiter.finish('timeout')
-      }, timeoutMs).unref()
+      const timer = setTimeout(() => waiter.finish('timeout'), timeoutMs).unref()
       this.#waiters.add(waiter)
       if (this.#waiters.size === 1) this.#polling.start()
     })

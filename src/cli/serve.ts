@@ -27,9 +27,7 @@ export async function serve (flags: Flags, io: Io): Promise<ExitCode> {
   installFaultHandlers(io, log, masker, {
     metrics,
     // A start that hangs must not delay the exit.
-    stop: async deadlines => {
-      await (await withTimeout(0, started))?.stop(deadlines)
-    }
+    stop: async deadlines => await (await withTimeout(0, started))?.stop(deadlines)
   })
   io.onSignal('SIGHUP', () => {
     if (!io.hasLostTerminal()) reloader.reload().catch(() => {})
@@ -43,9 +41,7 @@ export async function serve (flags: Flags, io: Io): Promise<ExitCode> {
     useForm(config)
     return keys
   })
-  const unwatch = watchDescriptors(log, () => {
-    metrics.process.descriptorsExhausted()
-  })
+  const unwatch = watchDescriptors(log, () => metrics.process.descriptorsExhausted())
   if (io.isTerminal || loaded.isSandbox) io.out(bannerOf(varve, loaded))
   log.info({ signal: await stopSignal }, 'stopping')
   reloader.close()

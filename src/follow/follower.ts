@@ -277,9 +277,7 @@ export class Follower {
   async #nextUpdate (timeoutMs: number): Promise<boolean> {
     let resume = (): void => {}
     const updated = new Promise<true>(resolve => {
-      resume = () => {
-        resolve(true)
-      }
+      resume = () => resolve(true)
     })
     this.#waiting.add(resume)
     this.#demandSink?.wake()

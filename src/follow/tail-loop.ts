@@ -108,9 +108,7 @@ export class TailLoop implements TailDemandSink {
     this.#lastReadAtMs = this.#options.now()
     if (this.#isRunning || this.#isClosed || this.#options.follower.state === 'stopped') return
     this.#isRunning = true
-    this.#run().catch((error: unknown) => {
-      this.#options.follower.setState('interrupted', String(error))
-    }).finally(() => {
+    this.#run().catch((error: unknown) => this.#options.follower.setState('interrupted', String(error))).finally(() => {
       this.#isRunning = false
     })
   }

@@ -102,9 +102,8 @@ export class Certificate {
   watch (onRenewed: (identity: TlsIdentity) => void): void {
     this.#onRenewed = onRenewed
     // Polls: file watches miss a switched symlink (Kubernetes secrets) and changes on network file systems.
-    this.#timer = setInterval(() => {
-      this.check().catch(() => {})
-    }, this.#options.checkEveryMs ?? defaultCheckEveryMs).unref()
+    this.#timer = setInterval(() => this.check().catch(() => {}), this.#options.checkEveryMs ?? defaultCheckEveryMs)
+      .unref()
   }
 
   /** Checks the files once; a check that hangs on a network file system is shared, not repeated. */

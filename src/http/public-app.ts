@@ -50,9 +50,11 @@ export function publicApp (context: ListenerContext): PublicApp {
   // Routes unknown expectations to `checkRequest`: Node's own 417 has no JSON error body.
   server.on('checkExpectation', (request, response) => current.request(request, response))
   server.on('connect', (_request, socket) => current.connect(socket as Socket))
-  installParserBypass(server, () => current.chunk, () => {
-    context.log.warn('http.fastPath has no effect: this Node.js release lacks what it needs')
-  })
+  installParserBypass(
+    server,
+    () => current.chunk,
+    () => context.log.warn('http.fastPath has no effect: this Node.js release lacks what it needs')
+  )
   context.metrics.addClients(context.access.clientNames)
   context.certificate?.watch(identity => (server as SecureServer).setSecureContext(identity))
   return {
@@ -119,9 +121,8 @@ function buildApp (
     forceCloseConnections: 'idle' as const,
     exposeHeadRoutes: false,
     clientErrorHandler: onClientError,
-    frameworkErrors: (error: Error, request: FastifyRequest, reply: FastifyReply) => {
+    frameworkErrors: (error: Error, request: FastifyRequest, reply: FastifyReply) =>
       sendFailure(context, hijackExchange(request, reply, context), error)
-    }
   }
   const app: FastifyInstance = fastify(options as FastifyServerOptions)
   app.setErrorHandler((error, request, reply) => sendFailure(context, hijackExchange(request, reply, context), error))

@@ -131,9 +131,7 @@ export function addReadRoutes (app: FastifyInstance, context: ListenerContext): 
   }
   registerPassThrough(app, context, requestMemoryBudget, serve)
   // Methods that no route has are rejected, never forwarded.
-  app.setNotFoundHandler(async (request, reply) => {
-    await serve(request, reply)
-  })
+  app.setNotFoundHandler(async (request, reply) => await serve(request, reply))
   return (exchange, body) => {
     const { request, url, method } = exchange
     const { length } = body ?? emptyBody

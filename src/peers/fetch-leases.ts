@@ -108,9 +108,7 @@ export class FetchLeases {
 
   #hold (place: LeasePlace, id: string, token: string, hasWaited: boolean): FetchLease {
     const { now } = this.#options
-    const timer = setInterval(() => {
-      place.renew(id, token, leaseMs).catch(() => {})
-    }, renewEveryMs).unref()
+    const timer = setInterval(() => place.renew(id, token, leaseMs).catch(() => {}), renewEveryMs).unref()
     this.#held.add(id)
     let isEnded = false
     return {

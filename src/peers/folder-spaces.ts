@@ -93,9 +93,7 @@ export class FolderSpaces implements SpacePlace {
     if (this.#path === undefined || this.#list.length === 0) return
     const isRemoved = await lstat(join(this.#path, fileName)).then(() => false, isAbsent)
     if (isRemoved) {
-      await this.#inTurn(async () => {
-        await this.#write(this.#list)
-      })
+      await this.#inTurn(async () => await this.#write(this.#list))
     }
   }
 

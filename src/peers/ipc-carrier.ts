@@ -21,9 +21,7 @@ export class IpcCarrier implements Carrier {
   constructor (send: (message: SentMessage) => void, primary: PrimaryCalls) {
     this.#send = send
     // Other hosts may purge everything while the primary process hangs.
-    const onHang = (): void => {
-      this.#onMessage({ kind: 'changed', isRedisUp: false })
-    }
+    const onHang = (): void => this.#onMessage({ kind: 'changed', isRedisUp: false })
     this.hostRecords = recordsThrough(primary, 'host', () => {})
     this.redisRecords = recordsThrough(primary, 'redis', onHang)
   }

@@ -47,12 +47,8 @@ export class IpcLog implements HostLog {
       isShared: true,
       joinLog: async () => await primary.call(segmentTimeoutMs, 'joinLog'),
       beginSegment: async what => await primary.call(segmentTimeoutMs, 'beginSegment', what),
-      endEviction: async (...ended) => {
-        await primary.call(segmentTimeoutMs, 'endEviction', ...ended)
-      },
-      announce: stored => {
-        primary.call(segmentTimeoutMs, 'announce', stored).catch(() => {})
-      },
+      endEviction: async (...ended) => await primary.call(segmentTimeoutMs, 'endEviction', ...ended),
+      announce: stored => primary.call(segmentTimeoutMs, 'announce', stored).catch(() => {}),
       purgeLog: async (...purge) =>
         await primary.call(purgeTimeoutMs, 'purgeLog', ...purge).catch((error: unknown) => {
           // An error response would be the operator's, but the tier repeats the purge.
@@ -102,13 +98,9 @@ class IpcPlace implements SpacePlace {
 export function memberOf (worker: { readonly calls: Pick<IpcCalls<WorkerMethods>, 'call'> }): LogMember {
   return {
     applyPurge: async purge => await worker.calls.call(applyTimeoutMs, 'applyPurge', purge),
-    learn: async stored => {
-      await worker.calls.call(applyTimeoutMs, 'learn', stored)
-    },
+    learn: async stored => await worker.calls.call(applyTimeoutMs, 'learn', stored),
     evict: async (...evicted) => await worker.calls.call(applyTimeoutMs, 'evict', ...evicted),
-    resetLog: async () => {
-      await worker.calls.call(applyTimeoutMs, 'resetLog')
-    }
+    resetLog: async () => await worker.calls.call(applyTimeoutMs, 'resetLog')
   }
 }
 
@@ -131,12 +123,8 @@ export function logMethodsFor (member: LogMember, log: HostLog | undefined): Log
 export function memberMethodsOf (member: Promise<LogMember>): LogMember {
   return {
     applyPurge: async purge => await (await member).applyPurge(purge),
-    learn: async stored => {
-      await (await member).learn(stored)
-    },
+    learn: async stored => await (await member).learn(stored),
     evict: async (...evicted) => await (await member).evict(...evicted),
-    resetLog: async () => {
-      await (await member).resetLog()
-    }
+    resetLog: async () => await (await member).resetLog()
   }
 }

@@ -65,9 +65,7 @@ export class PeerSync {
 
   start (): void {
     if (this.#options.places.length === 0) return
-    this.#timer = setInterval(() => {
-      this.sync().catch(() => {})
-    }, syncEveryMs).unref()
+    this.#timer = setInterval(() => this.sync().catch(() => {}), syncEveryMs).unref()
   }
 
   stop (): void {

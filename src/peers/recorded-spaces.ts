@@ -60,9 +60,7 @@ export class RecordedSpaces implements SpacePlace {
   async remember ({ chainId, name }: LastSpace): Promise<void> {
     const text = encodeWithChecksum({ chainId, name })
     const known = this.#upstreams().filter(({ isOnChain }) => isOnChain())
-    await Promise.all(known.map(async ({ url }) => {
-      await changeRecord(this.#records, lastSpaceNameOf(url), () => text)
-    }))
+    await Promise.all(known.map(async ({ url }) => await changeRecord(this.#records, lastSpaceNameOf(url), () => text)))
   }
 }
 

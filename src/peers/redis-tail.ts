@@ -204,9 +204,7 @@ export class RedisTail implements SharedTail {
     const stream = this.#stream
     const stop = `${randomBytes(12).toString('base64url')} ${reason}`
     const store = (): void => {
-      stream?.stop(stop).then(() => {
-        this.#options.announce(this.#source)
-      }, () => {
+      stream?.stop(stop).then(() => this.#options.announce(this.#source), () => {
         if (!this.#isClosed) this.#stopTimer = setTimeout(store, stopEveryMs).unref()
       })
     }

@@ -54,21 +54,15 @@ export class WorkerHandle {
   ) {
     this.#options = options
     this.#worker = cluster.fork()
-    this.calls = new IpcCalls(message => {
-      this.send(message)
-    }, options.methodsFor(this))
+    this.calls = new IpcCalls(message => this.send(message), options.methodsFor(this))
     const { stdout } = this.#worker.process
     if (stdout !== null && onLogLine !== undefined) {
-      createInterface({ input: stdout }).on('line', line => {
-        onLogLine(`${line}\n`)
-      })
+      createInterface({ input: stdout }).on('line', line => onLogLine(`${line}\n`))
     }
     closeUnacceptedConnections(this.#worker.process, rejectedConnections)
     this.listening = this.#startup.listening.promise
     this.ready = this.#startup.ready.promise
-    this.#worker.on('message', (message: ToPrimary) => {
-      this.#onMessage(message)
-    })
+    this.#worker.on('message', (message: ToPrimary) => this.#onMessage(message))
     // Last messages may arrive after the exit. With connections in transit, Node.js never emits `disconnect`, so the
     // wait is bounded.
     const disconnected = new Promise<void>(resolve => {
@@ -84,9 +78,7 @@ export class WorkerHandle {
         this.#isListening = false
         this.#failStartup(`the worker exited before it was ready: ${signal ?? code}`)
         this.calls.close()
-        withTimeout(finalMessageTimeoutMs, disconnected).then(() => {
-          resolve({ code, signal })
-        }, () => {})
+        withTimeout(finalMessageTimeoutMs, disconnected).then(() => resolve({ code, signal }), () => {})
       })
     })
   }

@@ -68,9 +68,7 @@ export class WorkerPool {
       serialization: 'advanced',
       stdio: ['inherit', onLogLine === undefined ? 'inherit' : 'pipe', 'inherit', 'ipc']
     })
-    this.#timer = setInterval(() => {
-      this.#tick()
-    }, tickMs).unref()
+    this.#timer = setInterval(() => this.#tick(), tickMs).unref()
     process.once('exit', this.#killAll)
   }
 
@@ -95,9 +93,7 @@ export class WorkerPool {
 
   /** Resolves when every worker has polled the upstreams. */
   async waitUntilReady (): Promise<void> {
-    await Promise.all([...this.#workers].map(async worker => {
-      await worker.ready.catch(() => {})
-    }))
+    await Promise.all([...this.#workers].map(async worker => await worker.ready.catch(() => {})))
   }
 
   /** Sends a message to all workers but its sender. */
@@ -128,18 +124,14 @@ export class WorkerPool {
   async stop (deadlines?: ShutdownDeadlines): Promise<void> {
     this.#isStopped = true
     clearInterval(this.#timer)
-    await Promise.all(this.all.map(async worker => {
-      await this.#stopWorker(worker, deadlines)
-    }))
+    await Promise.all(this.all.map(async worker => await this.#stopWorker(worker, deadlines)))
     process.off('exit', this.#killAll)
   }
 
   #add (spec: WorkerPoolOptions): WorkerHandle {
     const worker = new WorkerHandle(spec, this.#rejectedConnections, this.#onLogLine)
     this.#workers.add(worker)
-    worker.exited.then(() => {
-      this.#listener.onExited(worker)
-    }, () => {})
+    worker.exited.then(() => this.#listener.onExited(worker), () => {})
     return worker
   }
 

@@ -120,9 +120,8 @@ function clusterOptionsOf (
     lazyConnect: true,
     enableOfflineQueue: false,
     ...(lookup && {
-      dnsLookup: (hostname: string, callback: Parameters<DNSLookupFunction>[1]) => {
+      dnsLookup: (hostname: string, callback: Parameters<DNSLookupFunction>[1]) =>
         lookup(hostname, {}, (error, address, family) => callback(error, String(address), family))
-      }
     }),
     // Replaces a hanging connection; commands fail at once while the new one is made.
     redisOptions: { ...clientOptionsOf(options), socketTimeout: socketTimeoutMs },

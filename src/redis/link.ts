@@ -137,9 +137,7 @@ export class RedisLink {
   /** Probes because another process has lost Redis; a failure opens the circuit. */
   async check (): Promise<void> {
     if (this.isUp) {
-      await this.#probe().catch(() => {
-        this.#breaker.open()
-      })
+      await this.#probe().catch(() => this.#breaker.open())
     }
   }
 
