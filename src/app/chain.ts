@@ -81,7 +81,8 @@ export function buildChain (
         isOnChain: () => upstream.window !== undefined
       })))
   const ofHost = hostRecords && new RecordedSpaces(hostRecords, () => [])
-  const places = [ofRedis, ofHost, diskLog?.place].filter(place => place !== undefined)
+  const ofLog = diskLog && new RecordedSpaces(diskLog.records)
+  const places = [ofRedis, ofHost, ofLog].filter(place => place !== undefined)
   const spaces = new Spaces({ tracker, places, reference: referenceOf(upstreamPool), now, events })
   return {
     now,
@@ -94,6 +95,7 @@ export function buildChain (
     /** Undefined where each process serves the heads that it knows. */
     sharedHead,
     ofRedis,
+    ofLog,
     places,
     spaces,
     chainVerifier: new ChainVerifier({

@@ -56,13 +56,13 @@ export function buildComponents (
   host: Host
 ) {
   const chain = buildChain(config, host, redis?.carrier, diskLog)
-  const { now, tracker, headPollers, upstreamPool, releases, peers, ofRedis, spaces } = chain
+  const { now, tracker, headPollers, upstreamPool, releases, peers, ofRedis, ofLog, spaces } = chain
   const certificate = certificateOf(config, now, log)
   const memory = new MemoryTier(config.cache.memory.maxMb * bytesPerMb, metrics, now, keepHeapLean)
   const inFlight = new InFlightBytes(inFlightMbOf({ ...config, workers: 1 }) * bytesPerMb, now)
   const lowestRequested = new LowestRecentRequest(now)
   const parts = { ...chain, config, memory, inFlight, log, metrics }
-  const diskBackend = diskLog && diskBackendOf(diskLog, parts)
+  const diskBackend = diskLog && ofLog && diskBackendOf(diskLog, { ...parts, place: ofLog })
   // No other host shares the disk, so it gets every purge.
   const invalidator = new LocalInvalidator(memory, diskBackend === undefined ? [] : [diskBackend.store])
   const redisBackend = redis && ofRedis && redis.backendOf({

@@ -8,8 +8,9 @@ import { type WriteBudget } from '../cache/write-queue.js'
 import { type Config } from '../config/schema.js'
 import { bytesPerMb } from '../config/units.js'
 import { type Metrics } from '../metrics/metrics.js'
-import { FolderSpaces } from '../peers/folder-spaces.js'
+import { HostRecords } from '../peers/host-records.js'
 import { type HostLog } from '../peers/ipc-log.js'
+import { type RecordedSpaces } from '../peers/recorded-spaces.js'
 import { type LogSettings } from '../peers/messages.js'
 import { withTimeout } from '../with-timeout.js'
 import { type Chain } from './chain.js'
@@ -35,6 +36,8 @@ export interface BackendParts extends Pick<Chain, 'tracker' | 'spaces' | 'now'> 
   readonly config: Config
   readonly metrics: Metrics
   readonly inFlight: WriteBudget
+  /** Spaces beside the tier. */
+  readonly place: RecordedSpaces
 }
 
 const repeatEveryMs = 500
@@ -45,15 +48,17 @@ const maxStopMs = 2000
 const bytesPerGb = 1024 ** 3
 
 /** Builds the disk tier on the log of this host, and what keeps it true. */
-export function diskBackendOf (log: HostLog, parts: BackendParts): StoreBackend & { readonly store: DiskTier } {
-  const { settings, place } = log
+export function diskBackendOf (
+  { settings, keeperFor, close }: HostLog,
+  { place, ...parts }: BackendParts
+): StoreBackend & { readonly store: DiskTier } {
   const { config, tracker, spaces, now } = parts
   const words = settings.name === 'disk' ? 'disk' : 'shared memory'
   const store = new DiskTier({
     ...parts,
     ...settings,
     maxEntryBytes: config.cache.maxEntryMb * bytesPerMb,
-    keeperFor: member => log.keeperFor(member),
+    keeperFor,
     wallClockMs: () => performance.timeOrigin + now(),
     space: () => spaces.isIn(place) ? tracker.space : undefined
   })
@@ -73,7 +78,7 @@ export function diskBackendOf (log: HostLog, parts: BackendParts): StoreBackend 
     },
     stop: async () => {
       timers.forEach(clearInterval)
-      await log.close()
+      await close()
     }
   }
 }
@@ -104,16 +109,17 @@ export async function openOwnedLog (
   try {
     await makeFolder(settings.path)
     const isMemory = settings.name === 'shared'
-    const place = isMemory ? FolderSpaces.inMemory() : await FolderSpaces.open(settings.path, name => {
-      metrics.foundCorrupt()
-      log.warn({ name }, 'unreadable file in cache.disk.path: set aside')
-    })
-    const onError: Metrics['diskFailed'] = operation => metrics.diskFailed(operation)
+    const { diskFailed: onError, foundCorrupt } = metrics
+    const records = new HostRecords(isMemory ? undefined : settings.path, () => onError('write'))
+    if (!await records.open()) {
+      foundCorrupt()
+      log.warn('the record of the chains in cache.disk.path is damaged: its entries are not used')
+    }
     const keeper = new DiskKeeper({
       ...settings,
       isMemory,
       files: new DiskFiles({ path: settings.path, onError }),
-      foundCorrupt: () => metrics.foundCorrupt(),
+      foundCorrupt,
       onError
     })
     await keeper.open()
@@ -123,24 +129,23 @@ export async function openOwnedLog (
       if (folder.isLost) {
         timers.forEach(clearInterval)
         keeper.giveUp()
-        place.giveUp()
+        records.giveUp()
         return
       }
       // Makes again what was removed.
       await keeper.restore()
-      await place.restore()
-      if (place.error !== undefined) metrics.diskFailed('write')
+      await records.restore()
     }
     timers.push(repeat(async () => await (restoring = restore())))
     return {
       settings,
       keeper,
-      place,
+      records,
       keeperFor: member => keeper.for(member),
       close: async () => {
         timers.forEach(clearInterval)
         // Nothing is made again after the folder is given up.
-        const closed = Promise.all([restoring.catch(() => {}), place.close(), keeper.close()])
+        const closed = Promise.all([restoring.catch(() => {}), records.close(), keeper.close()])
         await withTimeout(
           maxStopMs,
           closed.then(async () => await folder.close())

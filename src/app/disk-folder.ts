@@ -60,7 +60,7 @@ const mark = 'varve-cache'
 const emptyVolume = 'lost+found'
 /** Name of the folder of the log. */
 export const logName = 'log'
-// Damaged files move here.
+// Damaged files, in folders of earlier releases.
 const aside = 'set-aside'
 // Earlier releases had a folder for each process, and before that a file per entry.
 const slotName = /^[1-9][0-9]{0,3}$/
@@ -195,7 +195,7 @@ async function requireOwnFolder (path: string, isRemade = false): Promise<void> 
       `it holds files that are not varve's, such as ${JSON.stringify(first)}: give varve an empty folder or a new one`
     )
   }
-  for (const name of [...names.filter(isOwn), join(logName, aside)]) {
+  for (const name of names.filter(isOwn)) {
     if ((await statsOf(join(path, name)))?.isSymbolicLink() !== true) continue
     throw new Error(`${JSON.stringify(name)} in it is a symbolic link, and varve follows none in its folder: remove it`)
   }

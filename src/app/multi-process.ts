@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { type Logger } from 'pino'
-import { type LogMember } from '../cache/disk-keeper.js'
+import { type LogKeeper, type LogMember } from '../cache/disk-keeper.js'
 import { LocalBuckets } from '../clients/token-buckets.js'
 import { inFlightMbOf } from '../config/in-flight-memory.js'
 import { type Config, type NamedUpstream } from '../config/schema.js'
@@ -14,9 +14,10 @@ import { type PurgeResult } from '../http/admin-app.js'
 import { type WorkerStatus, mergeStatuses } from '../http/status.js'
 import { HostLeases } from '../peers/host-leases.js'
 import { noResponse } from '../peers/ipc-calls.js'
-import { logMethodsFor, memberOf } from '../peers/ipc-log.js'
+import { memberOf } from '../peers/ipc-log.js'
 import { noCarrier } from '../peers/peers.js'
-import { MemoryRecords, type Records } from '../peers/records.js'
+import { HostRecords } from '../peers/host-records.js'
+import { type Records } from '../peers/records.js'
 import { WorkerPool, type Program, type WorkerPoolOptions } from '../peers/worker-pool.js'
 import {
   type PrimaryMethods,
@@ -170,7 +171,8 @@ class PrimaryProcess implements Serving {
     const member = memberOf(worker)
     this.#logMembers.set(worker, member)
     return {
-      ...logMethodsFor(member, this.diskLog),
+      // No worker calls them where there is no log.
+      ...this.diskLog?.keeperFor(member) as LogKeeper,
       take: (...charge: Parameters<PrimaryMethods['take']>) => this.#buckets.take(...charge),
       level: (...asked: Parameters<PrimaryMethods['level']>) => this.#buckets.level(...asked),
       refund: (...charge: Parameters<PrimaryMethods['refund']>) => this.#buckets.refund(...charge),
@@ -285,7 +287,7 @@ class WorkerGroup implements WorkerPoolOptions {
   readonly #primary: PrimaryProcess
   // Of all these workers, which are one peer of the other hosts.
   readonly #redis: RedisConnection | undefined
-  readonly #records: { readonly host: Records, readonly redis: Records | undefined }
+  readonly #records: Readonly<Record<RecordPlace, Records | undefined>>
   readonly #leases = new Map<string, { readonly worker: WorkerHandle, readonly untilMs: number }>()
   readonly #fetches = new HostLeases<WorkerHandle>(now)
   #connecting: Promise<void> | undefined
@@ -295,7 +297,7 @@ class WorkerGroup implements WorkerPoolOptions {
     this.count = config.workers
     this.config = config
     this.#redis = redis
-    this.#records = { host: new MemoryRecords(), redis: redis?.carrier.redisRecords }
+    this.#records = { host: new HostRecords(), log: primary.diskLog?.records, redis: redis?.carrier.redisRecords }
     redis?.carrier.subscribe(message => primary.workerPool.broadcast({ ...message, configuration: this.#name }))
   }
 

@@ -17,7 +17,6 @@ import { type Carrier, reachesRedis } from '../peers/peers.js'
 import { RedisLeases } from '../peers/redis-leases.js'
 import { RedisTail } from '../peers/redis-tail.js'
 import { Purges, PurgeState } from '../peers/purges.js'
-import { type RecordedSpaces } from '../peers/recorded-spaces.js'
 import { type Records } from '../peers/records.js'
 import { type Chain } from './chain.js'
 import { type HostTailParts } from './following.js'
@@ -31,8 +30,6 @@ const dnsTimeoutMs = 2000
 
 /** Parts that the Redis backend needs. */
 export interface RedisBackendParts extends BackendParts, Pick<Chain, 'peers' | 'releases'> {
-  /** Spaces in Redis. */
-  readonly place: RecordedSpaces
   readonly invalidator: LocalInvalidator
   /** Counts client limits while Redis is down. */
   readonly localBuckets: TokenBuckets

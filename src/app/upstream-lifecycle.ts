@@ -21,7 +21,7 @@ import { type Chain } from './chain.js'
 const firstPollMs = 3000
 
 /** Parts that building an upstream needs. */
-export interface UpstreamParts extends Omit<Chain, 'events' | 'peers' | 'ofRedis' | 'places'> {
+export interface UpstreamParts extends Omit<Chain, 'events' | 'peers' | 'ofRedis' | 'ofLog' | 'places'> {
   readonly log: Logger
   readonly metrics: UpstreamMetrics & HedgeMetrics
   readonly inFlight: InFlightBytes

@@ -7,7 +7,7 @@ import { processStatusOf } from '../http/status.js'
 import { IpcBuckets, IpcCarrier } from '../peers/ipc-carrier.js'
 import { IpcCalls } from '../peers/ipc-calls.js'
 import { IpcLeases } from '../peers/host-leases.js'
-import { IpcLog, memberMethodsOf } from '../peers/ipc-log.js'
+import { logThrough, memberMethodsOf } from '../peers/ipc-log.js'
 import { Deferred } from '../peers/deferred.js'
 import {
   type PrimaryMethods,
@@ -148,7 +148,7 @@ class PrimaryLink {
       configuration,
       cordoned,
       carrier: this.#carrier,
-      log: log && new IpcLog(log, primary, this.#logMember),
+      log: log && logThrough(primary, log, this.#logMember),
       buckets: new IpcBuckets(primary, new LocalBuckets(() => performance.now())),
       budgets: new IpcBuckets(primary, noBuckets),
       leasesOf: peers => new IpcLeases(primary, peers, () => performance.now()),

@@ -1,5 +1,5 @@
 import { constants, readSync, writevSync } from 'node:fs'
-import { type FileHandle, lstat, mkdir, open, readdir, unlink } from 'node:fs/promises'
+import { type FileHandle, lstat, mkdir, open, readdir, rename, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { LRUCache } from 'lru-cache'
 import { withTimeout } from '../with-timeout.js'
@@ -127,11 +127,6 @@ export class DiskFiles {
     if (written < wanted) throw new Error('ENOSPC: no space left on the device')
   }
 
-  /** Makes the names in the folder survive a power cut. */
-  async syncFolder (): Promise<void> {
-    await syncFolder(this.#options.path)
-  }
-
   /** Removes a segment; one that cannot be removed is counted. */
   async remove (segment: number): Promise<void> {
     this.#open.delete(segment)
@@ -179,8 +174,17 @@ export async function makeFolder (path: string): Promise<void> {
   })
 }
 
-/** Makes the names in a folder survive a power loss. */
-export async function syncFolder (path: string): Promise<void> {
+/** Writes a small file that a power loss leaves as it was or as it is to be, and that survives one once it resolves. */
+export async function writeDurably (path: string, name: string, content: string | Buffer): Promise<void> {
+  const temporary = join(path, `${name}.new`)
+  const file = await open(temporary, writeFlags | constants.O_TRUNC, fileMode)
+  try {
+    await file.writeFile(content)
+    await file.sync()
+  } finally {
+    await file.close()
+  }
+  await rename(temporary, join(path, name))
   const folder = await open(path, 'r')
   try {
     await folder.sync()

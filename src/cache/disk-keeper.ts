@@ -1,10 +1,10 @@
 import { randomInt } from 'node:crypto'
 import { constants } from 'node:fs'
-import { open, lstat, readFile, rename } from 'node:fs/promises'
+import { lstat, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { LRUCache } from 'lru-cache'
 import { withTimeout } from '../with-timeout.js'
-import { type DiskFiles, type DiskOperation, isAbsent, makeFolder, writeFlags } from './disk-files.js'
+import { type DiskFiles, type DiskOperation, isAbsent, makeFolder, writeDurably } from './disk-files.js'
 import { decodePurge, DiskPurges, encodePurge, type PurgedEntries } from './disk-purges.js'
 import { decodeHeader, headerBytes, isOfOtherForm } from './disk-segment.js'
 import { type StoreSpace } from './tier.js'
@@ -410,16 +410,7 @@ export class DiskKeeper {
     const { sequence } = this.#purges
     // The file comes back here, so nothing else would notice that the folder was emptied.
     if (this.#hasFile && await this.#isGone()) this.#reset()
-    const temporary = `${this.#path}.new`
-    const file = await open(temporary, writeFlags | constants.O_TRUNC, 0o600)
-    try {
-      await file.writeFile(this.#purges.encode())
-      await file.sync()
-    } finally {
-      await file.close()
-    }
-    await rename(temporary, this.#path)
-    await this.#options.files.syncFolder()
+    await writeDurably(this.#options.path, fileName, this.#purges.encode())
     this.#saved = sequence
     this.#hasFile = true
   }

@@ -16,6 +16,19 @@ type Result = Extract<CallMessage, { kind: 'result' }>
 type Arguments<T> = T extends (...args: infer A) => unknown ? A : never
 type Resolved<T> = T extends (...args: never[]) => infer R ? Awaited<R> : never
 
+/** Returns methods that call those of the other process, each within its time limit. */
+export function methodsOf<Methods extends object, Name extends keyof Methods & string> (
+  calls: Pick<IpcCalls<Methods>, 'call'>,
+  limitsMs: Readonly<Record<Name, number>>
+): { readonly [Each in Name]: (...args: Arguments<Methods[Each]>) => Promise<Resolved<Methods[Each]>> } {
+  return Object.fromEntries(
+    Object.entries<number>(limitsMs).map(([name, limitMs]) => [
+      name,
+      async (...args: Arguments<Methods[Name]>) => await calls.call(limitMs, name as Name, ...args)
+    ])
+  ) as ReturnType<typeof methodsOf<Methods, Name>>
+}
+
 /** Calls between two processes over IPC: of the methods of the other one, and by it of the methods of this one. */
 export class IpcCalls<Remote extends object> {
   readonly #send: (message: CallMessage) => void

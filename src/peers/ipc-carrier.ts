@@ -22,7 +22,7 @@ export class IpcCarrier implements Carrier {
     this.#send = send
     // Other hosts may purge everything while the primary process hangs.
     const onHang = (): void => this.#onMessage({ kind: 'changed', isRedisUp: false })
-    this.hostRecords = recordsThrough(primary, 'host', () => {})
+    this.hostRecords = recordsThrough(primary, 'host')
     this.redisRecords = recordsThrough(primary, 'redis', onHang)
   }
 
@@ -44,7 +44,8 @@ export class IpcCarrier implements Carrier {
   stop (): void {}
 }
 
-function recordsThrough (primary: PrimaryCalls, place: RecordPlace, onHang: () => void): Records {
+/** Returns the records of a place, through the primary process. */
+export function recordsThrough (primary: PrimaryCalls, place: RecordPlace, onHang = (): void => {}): Records {
   const noticeHang = (error: unknown): never => {
     if (error === noResponse) onHang()
     throw error

@@ -1,7 +1,6 @@
 import { type ResponsePosition } from '../api/position.js'
 import { type LogKeeper, type LogMember } from '../cache/disk-keeper.js'
 import { type FoundEntry, type LogTierName } from '../cache/tier.js'
-import { type SpaceRecord } from '../chain/space.js'
 import { type ClientRateLimit } from '../clients/token-buckets.js'
 import { type Config, type NamedUpstream } from '../config/schema.js'
 import { type FollowEvent, type TailDemand } from '../follow/follower.js'
@@ -96,13 +95,6 @@ export interface LogSettings {
   readonly writers: number
 }
 
-/** Methods of the process that keeps the log of all workers. */
-export interface LogMethods extends Omit<LogKeeper, 'isShared'> {
-  readSpaces(chainId: number): Promise<readonly SpaceRecord[]>
-  putSpace(record: SpaceRecord, replacesAll: boolean): Promise<readonly SpaceRecord[]>
-  rememberedSpaces(): Promise<ReadonlyArray<Pick<SpaceRecord, 'chainId' | 'name'>>>
-}
-
 /** Messages from the primary process to a worker. */
 export type ToWorker =
   | StartMessage
@@ -119,7 +111,7 @@ export type ToPrimary =
   | SentMessage
 
 /** Methods of the primary process that a worker calls. */
-export interface PrimaryMethods extends LogMethods {
+export interface PrimaryMethods extends Omit<LogKeeper, 'isShared'> {
   take(clientId: string, allowance: ClientRateLimit, count?: number): number
   level(clientId: string, allowance: ClientRateLimit, atMost?: number): number
   refund(clientId: string, allowance: ClientRateLimit): void
@@ -140,8 +132,8 @@ export interface PrimaryMethods extends LogMethods {
   report(metrics: unknown, recent: unknown): void
 }
 
-/** Place of records: the processes of this host, or all hosts. */
-export type RecordPlace = 'host' | 'redis'
+/** Place of records: the processes of this host, their log, or all hosts. */
+export type RecordPlace = 'host' | 'log' | 'redis'
 
 /** Methods of a worker that the primary process calls for an operator. */
 export interface WorkerMethods extends LogMember {

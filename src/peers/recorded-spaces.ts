@@ -13,13 +13,17 @@ export interface RememberedUpstream {
   readonly isOnChain: () => boolean
 }
 
+const lastSpaceName = 'last space'
+
 /** Spaces of each chain id, as one record that peers replace by comparison, so none is lost. */
 export class RecordedSpaces implements SpacePlace {
   readonly #records: Records
-  readonly #upstreams: () => readonly RememberedUpstream[]
+  readonly #upstreams: (() => readonly RememberedUpstream[]) | undefined
+  #lastName: string | undefined
   #error: string | undefined
 
-  constructor (records: Records, upstreams: () => readonly RememberedUpstream[]) {
+  /** Without upstreams it remembers the space that was recorded last. */
+  constructor (records: Records, upstreams?: () => readonly RememberedUpstream[]) {
     this.#records = records
     this.#upstreams = upstreams
   }
@@ -41,6 +45,9 @@ export class RecordedSpaces implements SpacePlace {
         after = withSpace(before, record, replacesAll)
         return after === before ? undefined : encodeWithChecksum(after)
       })
+      const isLast = this.#upstreams === undefined && after.some(({ name }) => name === record.name)
+      // Costs a call only where the space is another one.
+      if (isLast && this.#lastName !== record.name) await this.remember(record)
       this.#error = undefined
       return after
     } catch (error) {
@@ -50,16 +57,20 @@ export class RecordedSpaces implements SpacePlace {
   }
 
   async remembered (): Promise<readonly LastSpace[]> {
-    const texts = await Promise.all(
-      this.#upstreams().map(async ({ url }) => await this.#records.read(lastSpaceNameOf(url)))
-    )
+    const names = this.#upstreams?.().map(({ url }) => lastSpaceNameOf(url)) ?? [lastSpaceName]
+    const texts = await Promise.all(names.map(async name => await this.#records.read(name)))
     return texts.map(parseLastSpace).filter(space => space !== undefined)
   }
 
   /** Remembers the space of verified upstreams; records of other upstreams stay. */
   async remember ({ chainId, name }: LastSpace): Promise<void> {
     const text = encodeWithChecksum({ chainId, name })
-    const known = this.#upstreams().filter(({ isOnChain }) => isOnChain())
+    const known = this.#upstreams?.().filter(({ isOnChain }) => isOnChain())
+    if (known === undefined) {
+      await changeRecord(this.#records, lastSpaceName, before => before === text ? undefined : text)
+      this.#lastName = name
+      return
+    }
     await Promise.all(known.map(async ({ url }) => await changeRecord(this.#records, lastSpaceNameOf(url), () => text)))
   }
 }
@@ -70,5 +81,5 @@ function spacesNameOf (chainId: number): string {
 
 function lastSpaceNameOf (url: string): string {
   const digest = createHash('sha256').update(url.replace(/\/+$/, '')).digest('base64url').slice(0, 22)
-  return `last space ${digest}`
+  return `${lastSpaceName} ${digest}`
 }

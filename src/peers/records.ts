@@ -26,21 +26,6 @@ export async function changeRecord (
   throw new Error('other processes write the record all the time')
 }
 
-/** Records in this process, for as long as it runs. */
-export class MemoryRecords implements Records {
-  readonly #texts = new Map<string, string>()
-
-  async read (name: string): Promise<string | undefined> {
-    return this.#texts.get(name)
-  }
-
-  async replace (name: string, before: string | undefined, after: string): Promise<boolean> {
-    if (this.#texts.get(name) !== before) return false
-    this.#texts.set(name, after)
-    return true
-  }
-}
-
 // Client reads never wait for these commands.
 const controlTimeoutMs = 500
 // An absent key is compared as an empty text.

@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { linkSync, mkdirSync, readdirSync, rmSync, symlinkSync } from 'node:fs'
+import { linkSync, mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { setImmediate as turn } from 'node:timers/promises'
@@ -30,15 +30,6 @@ t.test('of two starts at once after a kill one gets the folder, and the other na
     t.equal(folders.length, 1)
     t.match(errors, [/another varve \(process \d+\) uses it/])
   }
-})
-
-t.test('a link in the folder of a process is refused too, as damaged files would move through it', async t => {
-  const [path, log] = [testFolder(t), pino({ level: 'silent' })]
-  await (await openFolder(path, log)).close()
-  mkdirSync(join(path, 'log'))
-  await (await openFolder(path, log)).close()
-  symlinkSync(testFolder(t), join(path, 'log', 'set-aside'))
-  await t.rejects(openFolder(path, log), /"log\/set-aside" in it is a symbolic link/)
 })
 
 t.test('a folder in place of the lock is refused, and stays where it is', async t => {

@@ -179,17 +179,14 @@ t.test('damage at any byte of any file of the folder is a miss at most', async t
   }
 })
 
-t.test('files that cannot be opened are set aside under a name that says so, a few at most', async t => {
-  const old = Object.fromEntries(Array.from({ length: 12 }, (_, at) => [`${10_000_000 + at}-unreadable-spaces`, 'x']))
-  const [node, path] = [
-    await startNode(t),
-    t.testdir({ 'varve-cache': '', log: { spaces: 'damaged', 'set-aside': old } })
-  ]
+t.test('a damaged record of the chains is counted, logged and replaced', async t => {
+  const [node, path] = [await startNode(t), t.testdir({ 'varve-cache': '', log: { spaces: 'damaged' } })]
   const varve = await startAt(t, node.url, path)
   await store(varve, [modules])
-  t.equal((await readdir(join(path, 'log', 'set-aside'))).length, 8)
-  t.equal(varve.log.filter(({ msg }) => /set aside$/.test(String(msg))).length, 1)
+  t.equal(varve.log.filter(({ msg }) => /record of the chains .* is damaged/.test(String(msg))).length, 1)
   t.equal(await varve.metric('varve_corrupt_entries_total'), 1)
+  await varve.stop({ drainMs: 0 })
+  t.equal(await statusOf(await startAt(t, node.url, path), modules), diskHit)
 })
 
 t.test('a folder in use, or a folder not to be made, is one sentence and exit 1', async t => {

@@ -3,7 +3,8 @@ import { Space } from '../../src/chain/space.js'
 import { ChainEvents } from '../../src/chain/chain-events.js'
 import { Tracker } from '../../src/chain/tracker.js'
 import { type SharedHeadMessage } from '../../src/peers/messages.js'
-import { MemoryRecords, type Records } from '../../src/peers/records.js'
+import { HostRecords } from '../../src/peers/host-records.js'
+import { type Records } from '../../src/peers/records.js'
 import { SharedHead } from '../../src/peers/shared-head.js'
 import { stampedAt } from '../support/tail.js'
 import { until } from '../support/until.js'
@@ -70,7 +71,7 @@ class Process {
 const space = Space.begin(4)
 
 function placeOf (t: Test): () => Process {
-  const [all, texts]: [Process[], Records] = [[], new MemoryRecords()]
+  const [all, texts]: [Process[], Records] = [[], new HostRecords()]
   return () => new Process(t, all, texts)
 }
 
@@ -84,7 +85,7 @@ t.test('without a chain no read waits for others, since nothing is served', asyn
   const tracker = new Tracker(undefined, () => 0, new ChainEvents(), true)
   const head = new SharedHead({
     tracker,
-    records: new MemoryRecords(),
+    records: new HostRecords(),
     publish: () => {},
     isEchoed: true,
     now: () => 0
