@@ -74,6 +74,14 @@ t.test('every file that the README or another page links to or names exists', as
   }
 })
 
+t.test('every table of docs begins with a head, so no empty line splits one', async t => {
+  for (const name of readdirSync(join(root, 'docs')).filter(name => name.endsWith('.md'))) {
+    const lines = text('docs', name).replace(/^```[^]*?^```$/gm, '').split('\n')
+    const begins = lines.filter((line, at) => line.startsWith('|') && lines[at - 1]?.startsWith('|') !== true)
+    t.same(begins.filter(line => lines[lines.indexOf(line) + 1]?.startsWith('|---') !== true), [], name)
+  }
+})
+
 t.test('ARCHITECTURE.md has at most 200 lines of at most 120 columns, and links each folder page', async t => {
   const lines = text('ARCHITECTURE.md').trimEnd().split('\n')
   t.ok(lines.length <= 200, `${lines.length} lines`)
