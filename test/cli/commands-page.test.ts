@@ -14,18 +14,14 @@ function commandsPage (): string {
 }
 
 function sectionOf ({ name, summary, aside = '', usage, flags, notes = [], examples }: Command): string {
-  const isSet = flags.some(flag => flag.variable !== undefined)
   const table = flags.map(flag =>
-    `| \`${shownFlag(flag)}\` | ${isSet ? `${flag.variable === undefined ? '' : `\`${flag.variable}\``} | ` : ''}${
-      escaped(flag.text)
-    } |`
+    `| \`${shownFlag(flag)}\` | ${escaped(flag.text)}${flag.variable === undefined ? '' : ` (\`${flag.variable}\`)`} |`
   )
-  const head = isSet ? '| flag | environment | does |\n|---|---|---|' : '| flag | does |\n|---|---|'
   return [
     `\n## varve ${name}`,
     escaped(`${summary.replace(/^./, letter => letter.toUpperCase())}${aside}.`),
     `<!-- not run: usage -->\n\`\`\`console\n${[...new Set([...usage, ...examples])].join('\n')}\n\`\`\``,
-    ...table.length === 0 ? [] : [`${head}\n${table.join('\n')}`],
+    ...table.length === 0 ? [] : [`| flag | does |\n|---|---|\n${table.join('\n')}`],
     ...notes.map(note => escaped(note).replaceAll(/(.{1,118}[^ ])(?: |$)/g, '$1\n').trimEnd())
   ].join('\n\n') + '\n'
 }
