@@ -79,18 +79,33 @@ const positionSuffixes = [
 
 const versionNameEnd = `-${headerSuffix.version}`
 
+/** Names of the headers of one family. */
+interface FamilyNames {
+  readonly position: readonly string[]
+  readonly version: string
+  readonly cursor: string
+  readonly gasUsed: string
+  readonly encryptionKey: string
+}
+
 // Caches names, because every response is read by them; bounded, because an upstream can invent families (law 10:
 // nothing grows without bound).
-const headerNameCache = new Map<string, readonly string[]>()
+const familyNameCache = new Map<string, FamilyNames>()
 const maxCachedFamilies = 16
 
-/** Returns the names of the position headers in a family. */
-export function headerNamesOf (family: string): readonly string[] {
-  const known = headerNameCache.get(family)
+/** Returns the names of a family's headers. */
+export function headerNamesOf (family: string): FamilyNames {
+  const known = familyNameCache.get(family)
   if (known !== undefined) return known
-  const names = positionSuffixes.map(name => family + name)
-  if (headerNameCache.size >= maxCachedFamilies) headerNameCache.clear()
-  headerNameCache.set(family, names)
+  const names = {
+    position: positionSuffixes.map(name => family + name),
+    version: family + headerSuffix.version,
+    cursor: family + headerSuffix.cursor,
+    gasUsed: family + headerSuffix.gasUsed,
+    encryptionKey: family + headerSuffix.encryptionKey
+  }
+  if (familyNameCache.size >= maxCachedFamilies) familyNameCache.clear()
+  familyNameCache.set(family, names)
   return names
 }
 
@@ -105,7 +120,7 @@ export function readPosition (headers: ResponseHeaders): ResponsePosition | unde
     const family = name.slice(0, -headerSuffix.version.length)
     const position = readFamilyPosition(headers, family)
     if (position === undefined) continue
-    const encryptionKey = headers[family + headerSuffix.encryptionKey]
+    const encryptionKey = headers[headerNamesOf(family).encryptionKey]
     found.push(isEncryptionKey(encryptionKey) ? { position, family, encryptionKey } : { position, family })
   }
   // Prefers the node's family: an upstream that is itself a varve sends its own family too.
@@ -124,8 +139,8 @@ export class PositionReader {
     if (this.#last !== undefined && this.#repeats(headers, this.#last.family)) return this.#last
     this.#last = readPosition(headers)
     if (this.#last === undefined) return undefined
-    const { family } = this.#last
-    this.#decidingNames = [...headerNamesOf(family), family + headerSuffix.encryptionKey]
+    const { position, encryptionKey } = headerNamesOf(this.#last.family)
+    this.#decidingNames = [...position, encryptionKey]
     this.#lines = headers
     return this.#last
   }
@@ -134,9 +149,9 @@ export class PositionReader {
     const last = this.#lines
     for (const name of this.#decidingNames) if (headers[name] !== last[name]) return false
     // A second family may contradict the first, and a repeated cursor makes it invalid.
-    const versionName = family + headerSuffix.version
-    for (const name in headers) if (name !== versionName && name.endsWith(versionNameEnd)) return false
-    return !Array.isArray(headers[family + headerSuffix.cursor])
+    const { version, cursor } = headerNamesOf(family)
+    for (const name in headers) if (name !== version && name.endsWith(versionNameEnd)) return false
+    return !Array.isArray(headers[cursor])
   }
 }
 
@@ -173,8 +188,9 @@ const maxTimestampUsec = 2n ** 53n
 
 function readFamilyPosition (headers: ResponseHeaders, family: string): Position | undefined {
   // Rejects a repeated cursor, which leaves open where the listing continues.
-  if (Array.isArray(headers[family + headerSuffix.cursor])) return undefined
-  const [chainId, version, oldestVersion, timestampUsec, epoch, blockHeight, oldestHeight] = headerNamesOf(family).map(
+  const names = headerNamesOf(family)
+  if (Array.isArray(headers[names.cursor])) return undefined
+  const [chainId, version, oldestVersion, timestampUsec, epoch, blockHeight, oldestHeight] = names.position.map(
     name => readHeaderU64(headers[name])
   )
   if (

@@ -162,6 +162,7 @@ export class MemoryTier implements Store<Entry, Entry>, OwnStore {
 
   /** Drops all memoised responses. */
   dropMemos (): void {
+    if (this.memoHolders.size === 0) return
     for (const holder of this.memoHolders) holder.dropMemo()
     this.memoHolders.clear()
   }

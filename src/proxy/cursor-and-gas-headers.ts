@@ -1,5 +1,5 @@
 import { flattenHeader } from '../cache/flatten-header.js'
-import { headerSuffix, ownHeaderFamily } from '../api/position.js'
+import { headerNamesOf, headerSuffix, ownHeaderFamily } from '../api/position.js'
 import { type UpstreamResponse, headerOf } from '../api/upstream-response.js'
 import { upstreamCursorOf, pinCursor } from '../api/pinned-cursor.js'
 import { type Read } from '../api/read.js'
@@ -16,12 +16,12 @@ const none: readonly string[] = []
 
 /** Reads the values from an upstream response; a cursor that another varve pinned is unwrapped. */
 export function readCursorAndGas (response: UpstreamResponse, family: string | undefined): CursorAndGas {
-  const valueOf = (name: string): string | undefined =>
-    family === undefined ? undefined : headerOf(response, family + name)
-  const cursor = valueOf(headerSuffix.cursor)
+  if (family === undefined) return { cursor: undefined, gasUsed: undefined }
+  const names = headerNamesOf(family)
+  const cursor = headerOf(response, names.cursor)
   return {
     cursor: cursor === undefined ? undefined : upstreamCursorOf(cursor),
-    gasUsed: valueOf(headerSuffix.gasUsed)
+    gasUsed: headerOf(response, names.gasUsed)
   }
 }
 

@@ -332,7 +332,7 @@ class CommonHeaderCache {
     const { family } = this.#tracker
     if (this.#headerNames !== undefined && this.#family === family) return this.#headerNames
     this.#headerNames = emittedFamiliesOf(this.#emit, family).map(prefix =>
-      headerNamesOf(prefix).map(name => flattenHeader(prefix === ownHeaderFamily ? name.toUpperCase() : name))
+      headerNamesOf(prefix).position.map(name => flattenHeader(prefix === ownHeaderFamily ? name.toUpperCase() : name))
     )
     this.#encryptionKeyNames = family !== undefined && this.#emit.includes('upstream')
       ? [flattenHeader(family + headerSuffix.encryptionKey)]
