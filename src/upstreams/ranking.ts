@@ -20,9 +20,9 @@ export interface UpstreamRequirements {
  * Ranks upstreams, except cordoned ones: 1. window covers the version (unknown next), 2. healthy and verified, 3.
  * longest history, 4. head, 5. priority, 6. free slot, 7. lowest load by weight.
  */
-export function rankUpstreams (all: readonly Upstream[], requirements: UpstreamRequirements): Upstream[] {
+export function rankUpstreams (all: readonly Upstream[], requirements: UpstreamRequirements): readonly Upstream[] {
   const { version } = requirements
-  const candidates = all.filter(({ isCordoned }) => !isCordoned)
+  const candidates = all.some(isCordoned) ? all.filter(upstream => !isCordoned(upstream)) : all
   // Uses the only upstream whatever its state.
   if (candidates.length === 1) return candidates
   const byRank = (a: Upstream, b: Upstream): number =>
@@ -78,6 +78,10 @@ export function mayHedge (candidate: Upstream, other: Upstream, requirements: Up
   if (byPriority(candidate, other) > 0) return false
   const { minVersion } = requirements
   return (minVersion === undefined || window.head >= minVersion) && byHistory(candidate, other, requirements) <= 0
+}
+
+function isCordoned (upstream: Upstream): boolean {
+  return upstream.isCordoned
 }
 
 function covers (window: VersionWindow, version: bigint): boolean {

@@ -13,7 +13,13 @@ import {
 } from './ranking.js'
 import { type Attempt, type SendProbe, type Upstream } from './upstream.js'
 import { type Flaw, type InspectResponse, isLocalFailure, UpstreamFailure } from './upstream-failure.js'
-import { type CancelSignal, newAttemptBudget, readsLike, type UpstreamRequest } from './upstream-request.js'
+import {
+  type AttemptBudget,
+  type CancelSignal,
+  newAttemptBudget,
+  readsLike,
+  type UpstreamRequest
+} from './upstream-request.js'
 
 /** Callbacks of an upstream pool. */
 export interface UpstreamPoolOptions {
@@ -72,51 +78,23 @@ export class UpstreamPool {
   ): Promise<UpstreamResponse> {
     const hedger = request.isStreamed === true ? undefined : this.#hedger
     hedger?.earn()
-    const attempts = request.isIdempotent ? request.client?.attempts ?? newAttemptBudget() : { left: 1 }
     if (this.#eligible.length === 0) await this.#options.onAllQuarantined()
-    const reads = readsLike(request)
-    const tried: Upstream[] = []
-    const flawed: FlawedResponse[] = []
-    const failures: unknown[] = []
-    // Ranks again before each attempt, since an attempt may have changed windows and health.
-    const remaining = (): Upstream[] => {
-      if (attempts.left <= 0) return []
-      const ranked = rankUpstreams(this.#eligible, requirements).filter(candidate =>
-        !tried.includes(candidate) && mayDoBetter(candidate, requirements, flawed)
-      )
-      // An upstream that serves no such reads says so once a minute.
-      const serving = ranked.filter(({ health }) => !health.isDisabled(reads))
-      return serving.length > 0 || flawed.length > 0 ? serving : ranked
-    }
+    const search = new Search(request, requirements, inspect, signal)
     for (;;) {
-      const [upstream, ...others] = remaining()
+      const upstream = search.rank(this.#eligible)
       if (upstream === undefined || signal?.aborted === true) break
-      const startAttempt = (one: Upstream, hedgeSignal = signal): Promise<Attempt> => {
-        tried.push(one)
-        attempts.left--
-        const isOneLeft = attempts.left > 0 && others.some(other => other !== one && isPromising(other, requirements))
-        return one.fetch(request, inspect, isOneLeft ? one.timeoutMs / 2 : undefined, hedgeSignal)
-      }
-      const results = hedger === undefined || others.length === 0
-        ? [await startAttempt(upstream)]
+      const results = hedger === undefined || !search.hasOthers
+        ? [await search.start(upstream)]
         : await hedger.run(
           upstream,
-          () => remaining().find(other => hasCapacity(other) && mayHedge(other, upstream, requirements)),
-          startAttempt
+          () => search.findHedge(this.#eligible, upstream),
+          (one, hedgeSignal) => search.start(one, hedgeSignal)
         )
       this.#publishOldest()
-      for (const attempt of results) {
-        const { response, flaw } = attempt
-        if (response === undefined) failures.push(attempt.error)
-        else if (flaw === undefined) {
-          discardBodies(flawed)
-          return withSource(attempt, tried.length)
-        } else if (flaw !== 'impossible') {
-          request.client?.bytes?.holdWaiting(response.body)
-          flawed.push({ upstream: attempt.upstream, response, flaw })
-        }
-      }
+      const best = search.take(results)
+      if (best !== undefined) return best
     }
+    const { flawed, failures, tried } = search
     return withSource(this.#chooseFlawed(flawed, requirements, failures), tried.length)
   }
 
@@ -245,6 +223,85 @@ export class UpstreamPool {
       }
     }
     if (oldest !== undefined) this.#options.onOldest(oldest)
+  }
+}
+
+/** Search for the response to one request: what was tried, and what came of it. */
+class Search {
+  readonly tried: Upstream[] = []
+  readonly flawed: FlawedResponse[] = []
+  readonly failures: unknown[] = []
+  readonly #request: UpstreamRequest
+  readonly #requirements: UpstreamRequirements
+  readonly #inspect: InspectResponse
+  readonly #signal: CancelSignal | undefined
+  readonly #attempts: AttemptBudget
+  #ranked: readonly Upstream[] = []
+
+  constructor (
+    request: UpstreamRequest,
+    requirements: UpstreamRequirements,
+    inspect: InspectResponse,
+    signal: CancelSignal | undefined
+  ) {
+    this.#request = request
+    this.#requirements = requirements
+    this.#inspect = inspect
+    this.#signal = signal
+    this.#attempts = request.isIdempotent ? request.client?.attempts ?? newAttemptBudget() : { left: 1 }
+  }
+
+  /** Ranks again before each attempt, since an attempt may have changed windows and health; returns the best. */
+  rank (eligible: readonly Upstream[]): Upstream | undefined {
+    this.#ranked = this.#remaining(eligible)
+    return this.#ranked[0]
+  }
+
+  /** True if the best has an alternative. */
+  get hasOthers (): boolean {
+    return this.#ranked.length > 1
+  }
+
+  findHedge (eligible: readonly Upstream[], first: Upstream): Upstream | undefined {
+    return this.#remaining(eligible).find(other => hasCapacity(other) && mayHedge(other, first, this.#requirements))
+  }
+
+  start (one: Upstream, signal = this.#signal): Promise<Attempt> {
+    this.tried.push(one)
+    this.#attempts.left--
+    const isOneLeft = this.hasOthers && this.#attempts.left > 0 &&
+      this.#ranked.some((other, at) => at > 0 && other !== one && isPromising(other, this.#requirements))
+    return one.fetch(this.#request, this.#inspect, isOneLeft ? one.timeoutMs / 2 : undefined, signal)
+  }
+
+  /** Returns a response without a flaw, if there is one. */
+  take (results: readonly Attempt[]): SourcedResponse | undefined {
+    for (const attempt of results) {
+      const { response, flaw } = attempt
+      if (response === undefined) this.failures.push(attempt.error)
+      else if (flaw === undefined) {
+        discardBodies(this.flawed)
+        return withSource(attempt, this.tried.length)
+      } else if (flaw !== 'impossible') {
+        this.#request.client?.bytes?.holdWaiting(response.body)
+        this.flawed.push({ upstream: attempt.upstream, response, flaw })
+      }
+    }
+    return undefined
+  }
+
+  #remaining (eligible: readonly Upstream[]): readonly Upstream[] {
+    if (this.#attempts.left <= 0) return []
+    const ranked = rankUpstreams(eligible, this.#requirements)
+    // With one upstream there is nothing to choose.
+    if (ranked.length === 1 && this.tried.length === 0) return ranked
+    const untried = ranked.filter(candidate =>
+      !this.tried.includes(candidate) && mayDoBetter(candidate, this.#requirements, this.flawed)
+    )
+    // An upstream that serves no such reads says so once a minute.
+    const reads = readsLike(this.#request)
+    const serving = untried.filter(({ health }) => !health.isDisabled(reads))
+    return serving.length > 0 || this.flawed.length > 0 ? serving : untried
   }
 }
 
