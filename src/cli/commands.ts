@@ -236,8 +236,9 @@ export const commands: readonly Command[] = [{
   notes: [
     'A FILE has one read per line: a path, or a JSON request with "method", "url", "body" and "accept". A FILE - is ' +
     'standard input; docs/operations.md turns access logs of nginx and Caddy into paths. Only cacheable reads are ' +
-    'requested. Ctrl-C prints the command that resumes the run. VARVE_CLIENT_KEY is sent as the client\'s key. ' +
-    'Exit 0: everything was read; 1: something was not, such as a line that is no request; 2: FILE cannot be read.'
+    'requested, and reads of clients go first. Ctrl-C prints the command that resumes the run. VARVE_CLIENT_KEY is ' +
+    'sent as the client\'s key. Exit 0: everything was read; 1: something was not, such as a line that is no ' +
+    'request; 2: FILE cannot be read.'
   ],
   examples: [
     'varve warm --from 0 --to 100000 --transactions',

@@ -49,7 +49,8 @@ export class WarmClient {
   ) {
     this.#url = url
     this.#rate = perSecond === undefined ? undefined : { interval: 1000 / perSecond, burst: 1 }
-    this.#headers = { 'user-agent': 'varve-warm', ...(key !== undefined && { 'x-api-key': key }) }
+    // Gives way to clients (RFC 9218, section 4.1).
+    this.#headers = { 'user-agent': 'varve-warm', priority: 'u=7', ...(key !== undefined && { 'x-api-key': key }) }
     this.#signal = signal
     this.#pool = new Pool(url.origin, {
       connections,

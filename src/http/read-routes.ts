@@ -1,4 +1,5 @@
 import { type IncomingMessage } from 'node:http'
+import { setTimeout as pause } from 'node:timers/promises'
 import { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import { newAttemptBudget } from '../upstreams/upstream-request.js'
 import { serveRead } from '../proxy/serve-read.js'
@@ -7,14 +8,16 @@ import { type ReadClient } from '../proxy/pinned-read.js'
 import { ParsedRequest } from '../proxy/parsed-request.js'
 import { outcomeNameOf, ownCacheStatusOf } from '../proxy/outcomes.js'
 import { readAccept } from '../api/accept.js'
+import { webFrameworkError } from '../api/error-response.js'
 import { minVersionHeader } from '../api/min-version.js'
+import { type Read } from '../api/read.js'
 import { type EndpointMatch, matchAwaited, matchEndpoint, readRequest } from '../api/read-request.js'
 import { variantKeyOf } from '../api/request-variant-key.js'
 import { forwardedTarget } from '../api/pass-through-target.js'
 import { hijackExchange, type HttpExchange } from './http-exchange.js'
 import { registerPassThrough } from './pass-through.js'
 import { sandboxHeader, sendFailure, type ListenerContext, sendResponse } from './send-response.js'
-import { bypassesFollowing, checkRequest, responsePreferencesOf } from './request-checks.js'
+import { bypassesFollowing, checkRequest, isBackground, responsePreferencesOf } from './request-checks.js'
 import { readBody, RequestMemoryBudget, TurnQueue } from './request-body.js'
 import { beginTrace } from './request-tracing.js'
 
@@ -25,6 +28,9 @@ const bodyBytesPerTurn = 256 * 1024
 const maxQueuedBodyBytes = 64 * 1024 * 1024
 // Bounds a turn to some milliseconds, since the event loop accepts one connection in each.
 const readsPerTurn = 8
+
+// Background reads wait this long for room beside clients, and look for it this often.
+const [backgroundWaitMs, lookEveryMs] = [30_000, 100]
 
 // Varve's own health check; no node serves this path.
 const healthPath = '/-/healthz'
@@ -92,7 +98,9 @@ export function addReadRoutes (app: FastifyInstance, context: ListenerContext): 
       const client: ReadClient = {
         id: bytes.clientId,
         bytes,
-        admit: charge?.admit,
+        admit: isBackground(headers)
+          ? async () => await admitBackground(context, exchange, read, charge?.admit)
+          : charge?.admit,
         span,
         attempts: newAttemptBudget(),
         bypassesFollowing: bypassesFollowing(read, headers)
@@ -162,6 +170,23 @@ function addHealthRoute (app: FastifyInstance, { drain, isSandbox }: ListenerCon
       return await reply.code(drain.isDraining ? 503 : 200).send({ status: drain.isDraining ? 'draining' : 'alive' })
     }
   })
+}
+
+/** Lets a background read wait until clients leave room at the upstreams that may have its version. */
+async function admitBackground (
+  { proxy: { upstreamPool, now } }: ListenerContext,
+  { response }: HttpExchange,
+  { requestedVersion }: Read,
+  admit: ReadClient['admit']
+): Promise<void> {
+  const untilMs = now() + backgroundWaitMs
+  while (!upstreamPool.hasRoomForBackground(requestedVersion)) {
+    if (response.destroyed || now() >= untilMs) {
+      throw webFrameworkError(429, 'background reads (Priority: u=7) wait for those of clients', ['retry-after', '1'])
+    }
+    await pause(lookEveryMs)
+  }
+  await admit?.()
 }
 
 /** Builds a signal that is aborted once the client has left. */

@@ -36,6 +36,11 @@ export function bypassesFollowing (read: Read, headers: IncomingHttpHeaders): bo
   return directives !== undefined && classOf(read) === 'moving' && /\bno-cache\b/i.test(directives)
 }
 
+/** Returns true for a read that no client waits for (RFC 9218, section 4.1: urgency 7 is for background tasks). */
+export function isBackground ({ priority }: IncomingHttpHeaders): boolean {
+  return priority !== undefined && /(?:^|,) *u=7 *(?:[,;]|$)/.test(String(priority))
+}
+
 /** Reads the headers that choose the form of a response. */
 export function responsePreferencesOf (headers: IncomingHttpHeaders): ResponsePreferences {
   return { ifNoneMatch: headers['if-none-match'], acceptEncoding: headers['accept-encoding'] }

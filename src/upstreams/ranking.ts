@@ -48,7 +48,7 @@ export function rankUpstreams (all: readonly Upstream[], requirements: UpstreamR
 }
 
 /** True when the window covers the version, or one of them is unknown. */
-export function mayHaveVersion ({ window }: Upstream, { version }: UpstreamRequirements): boolean {
+export function mayHaveVersion ({ window }: Upstream, { version }: Pick<UpstreamRequirements, 'version'>): boolean {
   return version === undefined || window === undefined || covers(window, version)
 }
 

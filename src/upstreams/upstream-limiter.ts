@@ -180,8 +180,13 @@ export class UpstreamLimiter {
    * the caller's own.
    */
   isBusy (exceptCount = 0): boolean {
-    return this.#clientQueue.size > 0 || (this.#inFlight - exceptCount) * 2 >= this.maxConcurrent ||
-      this.#rateLimiter?.isHalfUsed(exceptCount) === true || this.budget?.isHalfUsed === true
+    return this.isReservedForClients || (this.#inFlight - exceptCount) * 2 >= this.maxConcurrent ||
+      this.#rateLimiter?.isHalfUsed(exceptCount) === true
+  }
+
+  /** True while clients queue, or half of the units that can be saved are used: background reads then wait. */
+  get isReservedForClients (): boolean {
+    return this.#clientQueue.size > 0 || this.budget?.isHalfUsed === true
   }
 
   /** True when one more request would leave over half of each limit free. */

@@ -134,6 +134,13 @@ export class UpstreamPool {
       this.#eligible.every(({ window }) => window !== undefined && version < window.oldest)
   }
 
+  /** True unless clients need what is left of an upstream that may have a version. */
+  hasRoomForBackground (version: bigint | undefined): boolean {
+    return !this.#eligible.some(upstream =>
+      upstream.limiter.isReservedForClients && mayHaveVersion(upstream, { version })
+    )
+  }
+
   /** True when a retry may help: one address may balance over several nodes, and one has had the version. */
   mayHaveReached (version: bigint): boolean {
     const [only, ...others] = this.#upstreams

@@ -202,7 +202,8 @@ t.test('Ctrl-C ends warm within seconds of a hanging read, or at once if repeate
 
 t.test('warm retries an overloaded varve after Retry-After', async t => {
   let rejections = 2
-  const busy = await startStubUpstream(t, (_request, response) => {
+  const busy = await startStubUpstream(t, (request, response) => {
+    t.equal(request.headers.priority, 'u=7', 'clients go first')
     if (rejections-- > 0) {
       response.writeHead(rejections === 1 ? 429 : 503, { 'retry-after': '1' }).end('{"message":"not now"}')
     } else respondOk(response, block, { 'cache-status': 'varve; fwd=uri-miss; fwd-status=200; stored' })
