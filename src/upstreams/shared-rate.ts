@@ -94,6 +94,8 @@ export class SharedRate {
   #emptyAtMs = -Infinity
   #isTaking = false
   #timer: NodeJS.Timeout | undefined
+  // Tokens of its share that it took since the bucket of all processes was reached; undefined while that is reached.
+  #owed: number | undefined
   // Tokens in the bucket, when they were last looked up.
   #seen: number
   #seenAtMs: number
@@ -112,10 +114,8 @@ export class SharedRate {
 
   /** Tokens left to all processes, and those at hand; what others took is at most a second old where this is read. */
   get left (): number {
-    const { rate: { perSecond, burst }, now } = this.#options
-    if (now() - this.#lookedAtMs >= lookEveryMs) this.#look()
-    const earned = (now() - this.#seenAtMs) / 1000 * perSecond
-    return Math.max(0, Math.floor(Math.min(burst, this.#seen + earned) + this.#atHand))
+    if (this.#options.now() - this.#lookedAtMs >= lookEveryMs) this.#look()
+    return Math.max(0, Math.floor(this.#inBucket + this.#atHand))
   }
 
   /** True if less than half of the tokens that can be saved are left. */
@@ -188,6 +188,9 @@ export class SharedRate {
     try {
       const waitMs = await buckets.take(bucket, { perSecond, burst }, count)
       if (waitMs === 0) this.#add('all', count)
+      // Pays first for what the share gave, which the bucket has earned again; it holds no more than a burst.
+      if (this.#owed !== undefined) this.use(Math.min(this.#owed, this.#shareRate.burst))
+      this.#owed = undefined
       return waitMs
     } catch {
       return this.#takeOfShare(count)
@@ -196,10 +199,22 @@ export class SharedRate {
 
   #takeOfShare (wanted: number): number {
     const rate = this.#shareRate
+    const { now, processes } = this.#options
     const count = Math.min(wanted, rate.burst)
-    const waitMs = this.#share.take(this.#options.now(), rate, count)
-    if (waitMs === 0) this.#add('share', count)
-    return waitMs
+    // Begins with its share of what all have left.
+    if (this.#owed === undefined) this.#share.level(now(), rate, Math.ceil(this.#inBucket / processes()))
+    this.#owed ??= 0
+    const waitMs = this.#share.take(now(), rate, count)
+    if (waitMs > 0) return waitMs
+    this.#add('share', count)
+    this.#owed += count
+    return 0
+  }
+
+  /** Tokens in the bucket of all processes, as far as this one knows. */
+  get #inBucket (): number {
+    const { rate: { perSecond, burst }, now } = this.#options
+    return Math.min(burst, this.#seen + (now() - this.#seenAtMs) / 1000 * perSecond)
   }
 
   get #shareRate (): TokenRate {
@@ -214,7 +229,10 @@ export class SharedRate {
     this.#lookedAtMs = now()
     const takenBefore = this.#taken
     const looked = async (): Promise<number> => await buckets.level(bucket, { perSecond, burst }, atMost)
-    looked().catch(() => this.#share.level(now(), this.#shareRate, atMost)).then(seen => {
+    looked().catch(() => {
+      const left = this.#share.level(now(), this.#shareRate, atMost)
+      return this.#owed !== undefined ? left : Math.min(atMost ?? burst, this.#inBucket)
+    }).then(seen => {
       // Counts what was taken meanwhile, which the bucket may not have known.
       this.#seen = seen - (this.#taken - takenBefore)
       this.#seenAtMs = now()

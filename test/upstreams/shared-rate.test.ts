@@ -2,6 +2,7 @@ import t, { type Test } from 'tap'
 import { LocalBuckets, noBuckets, type TokenBuckets } from '../../src/clients/token-buckets.js'
 import { unitCostOf, unitRateOf } from '../../src/upstreams/shared-rate.js'
 import { type RequestSlot, UpstreamLimiter } from '../../src/upstreams/upstream-limiter.js'
+import { until } from '../support/until.js'
 
 const now = (): number => performance.now()
 
@@ -153,6 +154,58 @@ t.test('below half of the units work that can wait stays away, and polls take tu
   await Promise.all([acquire(true, 'poll'), acquire(false, 'first'), acquire(true, 'poll'), acquire(false, 'second')])
   t.same(order, ['poll', 'first', 'poll', 'second'])
   t.equal(limiter.exhaustedLimit, undefined, 'nothing was rejected')
+})
+
+/** Builds two processes with one budget of 50 units at once, then some 4 a second; their bucket can be lost. */
+async function budgetedProcesses (t: Test) {
+  const buckets = new LocalBuckets(now)
+  const state = { isLost: false }
+  const reached = async (): Promise<void> => {
+    if (state.isLost) throw new Error('connection lost')
+  }
+  const shared = {
+    buckets: {
+      take: async (...asked: Parameters<LocalBuckets['take']>) => await reached().then(() => buckets.take(...asked)),
+      level: async (...asked: Parameters<LocalBuckets['level']>) => await reached().then(() => buckets.level(...asked))
+    },
+    processes: () => 2,
+    hosts: () => 2
+  }
+  const budget = { units: 500, windowSeconds: 100, costs: {} }
+  const limiters = [1, 2].map(() => new UpstreamLimiter({ maxConcurrent: 1000, budget, now, shared, name: 'node' }))
+  t.teardown(() => limiters.forEach(limiter => limiter.close()))
+  /** Spends units until there are none, and returns how many came at once. */
+  const spend = async (limiter: UpstreamLimiter, most = Infinity): Promise<number> => {
+    for (let spent = 0; spent < most; spent++) {
+      const slot = await limiter.acquire({ ...wish, timeoutMs: 100 }).catch(() => undefined)
+      if (slot === undefined) return spent
+      slot.markSent()
+      slot.release()
+    }
+    return most
+  }
+  return { limiters: limiters as [UpstreamLimiter, UpstreamLimiter], state, spend }
+}
+
+t.test('what all have spent before their bucket is lost is missing in the share of each', async t => {
+  const { limiters: [one, other], state, spend } = await budgetedProcesses(t)
+  t.equal(await spend(one, 40), 40)
+  t.ok(other.budget !== undefined && other.budget.left > 0)
+  await until(() => other.budget?.left !== undefined && other.budget.left < 20, 'it looks at what others took')
+  state.isLost = true
+  const spent = await spend(one) + await spend(other)
+  t.ok(spent > 2 && spent < 20, `${spent} of the 10 that are left, and of some that come back`)
+})
+
+t.test('what was spent of a share is charged once the bucket of all processes is back', async t => {
+  const { limiters: [one, other], state, spend } = await budgetedProcesses(t)
+  state.isLost = true
+  const away = await spend(one) + await spend(other)
+  t.ok(away >= 48 && away < 60, `${away} of two shares of 25`)
+  state.isLost = false
+  for (const limiter of [one, other]) (await limiter.acquire(wish)).release()
+  const back = await spend(one) + await spend(other)
+  t.ok(back < 15, `${back} more, of those that come back`)
 })
 
 t.test('a read that would wait too long for units is rejected for the budget', async t => {
