@@ -48,16 +48,18 @@ t.test('a text that is not an unsigned integer in range is rejected', async t =>
 })
 
 t.test('texts of one signed integer normalise to one, and out-of-range texts stay unchanged', async t => {
-  const spell = integerNormaliser('i64')
-  const lowest = '-9223372036854775808'
-  for (
-    const [text, one] of [[lowest, lowest], ['-09', '-9'], ['+127', '127'], ['-0', '0'], ['-00', '0'], [
-      '+00',
-      '0'
-    ]] as const
-  ) t.equal(spell?.(text), one, text)
-  for (const text of ['-9223372036854775809', '9223372036854775808', '-+1', '--1', '+-1', '-', '']) {
-    t.equal(spell?.(text), text, text)
+  for (const bits of [64n, 128n, 256n]) {
+    const spell = integerNormaliser(`i${bits}`)
+    const power = 2n ** (bits - 1n)
+    for (
+      const [text, one] of [[`-0${power}`, `-${power}`], ['-09', '-9'], ['+127', '127'], ['-0', '0'], ['-00', '0'], [
+        '+00',
+        '0'
+      ]] as const
+    ) t.equal(spell?.(text), one, text)
+    for (const text of [`-0${power + 1n}`, `0${power}`, '-+1', '--1', '+-1', '-', '']) {
+      t.equal(spell?.(text), text, text)
+    }
   }
 })
 

@@ -94,6 +94,7 @@ const valuesOf = (name: string, isCursor: boolean): fc.Arbitrary<Written> => {
 const keyTexts: Readonly<Record<string, readonly string[]>> = {
   u8: ['1', '1.0', '-0', '1e1', '300', '"1"', '07'],
   i64: ['"-5"', '"-05"', '"5"', '"+5"'],
+  i256: ['"-5"', '"-05"', '"-0"', '-5', `"-${2n ** 255n}"`],
   bool: ['true', ' false ', '"true"'],
   'vector<u8>': ['"0xAB"', '"ab"', '"0xabc"', '"0Xab"', '[171]', '""', '"0x"'],
   'vector<u64>': ['[ "1" , "02" ]', '["1","2"]', '"1"'],

@@ -31,7 +31,7 @@ const identifier = fc.tuple(
 /** A type tag as a tree, which has many forms. */
 export type Tag = string | { vector: Tag } | { address: string, module: string, name: string, of: Tag[] }
 
-const primitives = ['bool', 'u8', 'u16', 'u32', 'u64', 'u128', 'u256', 'address']
+const primitives = ['bool', 'u8', 'u16', 'u32', 'u64', 'u128', 'u256', 'i8', 'i64', 'i256', 'address']
 
 export const { tag, struct } = fc.letrec<{ tag: Tag, struct: Exclude<Tag, string | { vector: Tag }> }>(tie => ({
   struct: fc.record({
