@@ -4,10 +4,9 @@ import { type LogMember } from '../cache/disk-keeper.js'
 import { LocalBuckets, noBuckets } from '../clients/token-buckets.js'
 import { Metrics } from '../metrics/metrics.js'
 import { processStatusOf } from '../http/status.js'
-import { IpcBuckets, IpcCarrier } from '../peers/ipc-carrier.js'
+import { IpcBuckets, IpcCarrier, logThrough, memberMethodsOf } from '../peers/ipc-carrier.js'
 import { IpcCalls } from '../peers/ipc-calls.js'
-import { IpcLeases } from '../peers/host-leases.js'
-import { logThrough, memberMethodsOf } from '../peers/ipc-log.js'
+import { IpcLeases } from '../peers/fetch-leases.js'
 import { Deferred } from '../peers/deferred.js'
 import {
   type PrimaryMethods,

@@ -7,7 +7,6 @@ import {
 } from '../upstreams/chain-guard.js'
 import { type Upstream } from '../upstreams/upstream.js'
 import { contradicts, isNear } from './tracker.js'
-import { SelfContradictions, selfContradictionReason } from './self-contradictions.js'
 
 // Verifies at most this often, so an upstream that closes each connection is not verified for every response.
 const minVerifyIntervalMs = 250
@@ -194,4 +193,93 @@ export class Quarantine implements ChainGuard {
 
 function mayBeSameChain ({ position: a }: ResponsePosition, { position: b }: ResponsePosition): boolean {
   return a.chainId === b.chainId && !contradicts(a, b)
+}
+
+// A chain reset is one contradiction, and a single false header another; a third within seconds is neither.
+const maxContradictions = 3
+// An upstream is trusted again after this long without a contradiction. The time doubles while contradictions go on,
+// and stays below the 30 s within which an upstream recovers.
+const quietMs = { first: 5000, longest: 20_000 } as const
+// A contradiction this long after the last is a new matter.
+const forgottenAfterMs = 60_000
+
+/** Reason of the quarantine of an upstream that contradicts itself. */
+export const selfContradictionReason =
+  'it contradicts itself: its responses are of two chains with one chain id, or their positions are false'
+
+/** Contradictions of one upstream with itself, which end its use for a time (law 7: chains never mix). */
+export class SelfContradictions {
+  readonly #now: () => number
+  #atMs: readonly number[] = []
+  #quietMs: number = quietMs.first
+  #isOngoing = false
+
+  constructor (now: () => number) {
+    this.#now = now
+  }
+
+  /** True until the upstream has said the same for some seconds. */
+  get isOngoing (): boolean {
+    if (this.#isOngoing && this.#sinceLastMs >= this.#quietMs) {
+      this.#isOngoing = false
+      this.#quietMs = Math.min(quietMs.longest, 2 * this.#quietMs)
+    }
+    return this.#isOngoing
+  }
+
+  /** Records a contradiction; the third within seconds, or the next soon after a quarantine, quarantines. */
+  record (): void {
+    const now = this.#now()
+    if (this.#sinceLastMs >= forgottenAfterMs) this.#quietMs = quietMs.first
+    this.#atMs = [...this.#atMs.filter(atMs => now - atMs < quietMs.first), now]
+    if (this.#quietMs > quietMs.first || this.#atMs.length >= maxContradictions) this.quarantine()
+  }
+
+  /** Quarantines at once, or for longer. */
+  quarantine (): void {
+    this.#isOngoing = true
+    this.#atMs = [this.#now()]
+  }
+
+  get #sinceLastMs (): number {
+    return this.#now() - (this.#atMs.at(-1) ?? -Infinity)
+  }
+}
+
+// Tolerates this difference between our clock and the chain's.
+const maxClockSkewUsec = 3_600_000_000n
+// Believes a timestamp in the future only once the upstream repeats it for this long.
+const acceptedAfterMs = 2000
+
+/**
+ * Rejects single timestamps from the future: believing one would make every later true position look like an older
+ * chain (law 7: chains never mix).
+ */
+export class FutureTimestampGuard {
+  readonly #now: () => number
+  readonly #wallClockMs: () => number
+  #latestUsec: bigint | undefined
+  #aheadSinceMs: number | undefined
+
+  constructor (now: () => number, wallClockMs: () => number) {
+    this.#now = now
+    this.#wallClockMs = wallClockMs
+  }
+
+  /** Accepts future timestamps once they persist for 2 s: then it is our clock that is wrong. */
+  accepts (timestampUsec: bigint): boolean {
+    if (this.#isAhead(timestampUsec)) {
+      this.#aheadSinceMs ??= this.#now()
+      if (this.#now() - this.#aheadSinceMs < acceptedAfterMs) return false
+    }
+    this.#aheadSinceMs = undefined
+    if (this.#latestUsec === undefined || timestampUsec > this.#latestUsec) this.#latestUsec = timestampUsec
+    return true
+  }
+
+  #isAhead (timestampUsec: bigint): boolean {
+    // Accepts the first timestamp, since nothing is known to compare it with.
+    return this.#latestUsec !== undefined && timestampUsec > this.#latestUsec + maxClockSkewUsec &&
+      Number(timestampUsec - maxClockSkewUsec) > this.#wallClockMs() * 1000
+  }
 }

@@ -1,7 +1,6 @@
 import { type Position, type ResponsePosition } from '../api/position.js'
 import { withTimeout } from '../with-timeout.js'
 import { Anchors } from './anchors.js'
-import { type ChainEvents } from './chain-events.js'
 import {
   type ChainReader,
   type ComparedUpstream,
@@ -10,7 +9,7 @@ import {
   relationOf,
   type UpstreamRelation
 } from './chain-proof.js'
-import { selfContradictionReason } from './self-contradictions.js'
+import { selfContradictionReason } from './quarantine.js'
 import { Space, type SpaceRecord } from './space.js'
 import {
   continues,
@@ -23,7 +22,7 @@ import {
   type SpacePlace,
   successorOf
 } from './space-places.js'
-import { type Tracker } from './tracker.js'
+import { type Tracker, type ChainEvents } from './tracker.js'
 
 /** An upstream to verify, which another chain may come from. */
 export interface UnverifiedUpstream extends ComparedUpstream {

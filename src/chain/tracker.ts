@@ -1,5 +1,3 @@
-import { ChainChanges } from './chain-changes.js'
-import { ChainEvents } from './chain-events.js'
 import { Space } from './space.js'
 import {
   compareBigInts,
@@ -10,6 +8,7 @@ import {
   type ResponsePosition
 } from '../api/position.js'
 import { type LedgerStamp } from '../upstreams/ranking.js'
+import { TypedEvent } from '../typed-event.js'
 
 // A head this far above the newest known one needs a proof: a false header would hide all true positions after it.
 const maxUnprovenVersions = 10_000n
@@ -368,4 +367,41 @@ export function isJump (head: Head, from: Head): boolean {
 /** Returns true if two responses of one time state the same position, give or take some blocks. */
 export function isNear (a: Position, b: Position): boolean {
   return a.chainId === b.chainId && !contradicts(a, b) && !isJump(a.head, b.head) && !isJump(b.head, a.head)
+}
+
+// Most changes of chain within the span, whatever upstreams and replicas say (law 10: nothing grows without bound).
+const maxChanges = 5
+const spanMs = 60_000
+
+/** Bounds changes of chain, however they are noticed. Purges by hand do not count. */
+export class ChainChanges {
+  readonly #now: () => number
+  #beganAtMs: readonly number[] = []
+
+  constructor (now: () => number) {
+    this.#now = now
+  }
+
+  /** Counts a change of chain; returns false if the last minute had five, so that the change must wait. */
+  begin (): boolean {
+    const now = this.#now()
+    this.#beganAtMs = this.#beganAtMs.filter(atMs => now - atMs < spanMs)
+    if (this.#beganAtMs.length >= maxChanges) return false
+    this.#beganAtMs = [...this.#beganAtMs, now]
+    return true
+  }
+}
+
+/** Events about the chain that keys name and about its head; `app/subscribers.ts` lists who reacts. */
+export class ChainEvents {
+  /** Another chain with the same chain id replaced ours, in the space `from`; a response or another peer proved it. */
+  readonly reset = new TypedEvent<{ readonly from: string | undefined, readonly by: 'response' | 'peer' }>()
+  /** Keys name this space from now on. */
+  readonly spaceChanged = new TypedEvent<Space>()
+  /** Peers that share this Redis read another chain with the same chain id, in the space of this name. */
+  readonly conflictingChain = new TypedEvent<string>()
+  /** A response of an upstream moved the position forward. */
+  readonly headAdvanced = new TypedEvent<ResponsePosition>()
+  /** The served head moved forward, by a response or by another peer. */
+  readonly servedHeadAdvanced = new TypedEvent()
 }

@@ -1,3 +1,5 @@
+import { type Config } from './schema.js'
+
 const second = 1000
 const kb = 1024
 
@@ -51,4 +53,15 @@ function inUnitOf (key: string, text: string): number | string {
   if (found === undefined || factor === undefined) return text
   // Removes the noise of fractions: 0.1 s is 100 ms.
   return Number((Number(count) * factor / found.own).toPrecision(12))
+}
+
+const minInFlightMb = 64
+// Fits at least this many responses of `cache.maxEntryMb`.
+const minEntries = 2
+const inFlightShare = 1 / 4
+
+/** Returns the budget for bytes outside the cache in MB: `limits.inFlightMb`, or its default for all workers. */
+export function inFlightMbOf ({ limits, cache: { memory, maxEntryMb }, workers }: Config): number {
+  const each = Math.max(minInFlightMb, minEntries * maxEntryMb)
+  return limits.inFlightMb ?? Math.ceil(Math.max(each * workers, memory.maxMb * inFlightShare))
 }

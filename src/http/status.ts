@@ -1,8 +1,7 @@
 import { type StoreName, storeNames, type TierName, type TierStatus } from '../cache/tier.js'
 import { type Tracker } from '../chain/tracker.js'
 import { definitionOf } from '../metrics/definitions.js'
-import { type RecentSnapshot } from '../metrics/recent-counts.js'
-import { summaryOf } from '../metrics/totals.js'
+import { type RecentSnapshot, summaryOf } from '../metrics/recent-counts.js'
 import { lagSecondsOf } from '../upstreams/ranking.js'
 import { type Upstream } from '../upstreams/upstream.js'
 import {

@@ -17,10 +17,9 @@ import {
   startTier,
   type LabelledValue
 } from './metric-factories.js'
-import { type Counts, type FaultName } from './recent-counts.js'
+import { type Counts, type FaultName, type Totals } from './recent-counts.js'
 import { RequestSeries, upstreamSeries } from './request-series.js'
 import { type MetricFamilies } from './summed-metrics.js'
-import { type Totals } from './totals.js'
 import { type LeaseResult } from '../cache/coalescer.js'
 import { type HedgeResult } from '../upstreams/hedger.js'
 import { type InFlightBytes } from '../upstreams/in-flight-bytes.js'

@@ -2,7 +2,7 @@ import { type Metric, type Registry } from 'prom-client'
 import { isSaved, outcomeNames, type OutcomeName } from '../proxy/outcomes.js'
 import { type CounterName, definitionOf, type MetricDefinition, type MetricName, statusLabelOf } from './definitions.js'
 import { makeCollectedCounter, type LabelledValue } from './metric-factories.js'
-import { sumBuckets } from './totals.js'
+import { sumBuckets } from './recent-counts.js'
 
 /** Durations of the requests that two labels name; buckets are not cumulative, the last one is above all bounds. */
 interface Durations<Second extends string> {

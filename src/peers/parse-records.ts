@@ -1,7 +1,7 @@
 import { type Anchor } from '../chain/anchors.js'
 import { isEncryptionKey, isHeaderPrefix, type ResponsePosition } from '../api/position.js'
-import { decodeWithChecksum } from './checksummed-json.js'
 import { type Root, type SpaceRecord } from '../chain/space.js'
+import { crc32 } from 'node:zlib'
 
 /** Sign of life of a peer: a rising number, and the releases of its upstreams. */
 export interface Heartbeat {
@@ -125,4 +125,27 @@ export function isListOf<T> (value: unknown, isItem: (item: unknown) => item is 
 /** Returns true for an object or a list. */
 export function isObject (value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null
+}
+
+/**
+ * Serialises a value with a checksum, so that damage counts as absence (law 13: what was stored elsewhere is checked
+ * before it is trusted).
+ */
+export function encodeWithChecksum (value: unknown): string {
+  const text = JSON.stringify(value, (_key, item: unknown) => typeof item === 'bigint' ? `${item}n` : item)
+  return `${crc32(text).toString(16)} ${text}`
+}
+
+/** Parses a sealed text; undefined where it is damaged. */
+export function decodeWithChecksum (text: string | undefined): unknown {
+  const [, checksum, json] = /^([0-9a-f]{1,8}) (.*)$/s.exec(text ?? '') ?? []
+  if (json === undefined || crc32(json).toString(16) !== checksum) return undefined
+  try {
+    return JSON.parse(
+      json,
+      (_key, item: unknown) => typeof item === 'string' && /^[0-9]+n$/.test(item) ? BigInt(item.slice(0, -1)) : item
+    )
+  } catch {
+    return undefined
+  }
 }

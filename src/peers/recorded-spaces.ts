@@ -1,8 +1,7 @@
 import { createHash } from 'node:crypto'
 import { type SpacePlace, withSpace } from '../chain/space-places.js'
 import { type SpaceRecord } from '../chain/space.js'
-import { encodeWithChecksum } from './checksummed-json.js'
-import { type LastSpace, parseLastSpace, parseSpaces } from './parse-records.js'
+import { type LastSpace, parseLastSpace, parseSpaces, encodeWithChecksum } from './parse-records.js'
 import { changeRecord, type Records } from './records.js'
 
 /** An upstream of this process whose space is remembered. */

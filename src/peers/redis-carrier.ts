@@ -1,8 +1,7 @@
 import { type RedisLink } from '../redis/link.js'
 import { type RedisSubscriber } from '../redis/subscriber.js'
-import { decodeWithChecksum, encodeWithChecksum } from './checksummed-json.js'
 import { type SentMessage } from './messages.js'
-import { isListOf, isObject, isSpaceName, isStamped } from './parse-records.js'
+import { isListOf, isObject, isSpaceName, isStamped, decodeWithChecksum, encodeWithChecksum } from './parse-records.js'
 import { type Carrier } from './peers.js'
 import { RedisRecords } from './records.js'
 

@@ -7,8 +7,17 @@ import { type TailReading } from '../follow/tail-reader.js'
 import { type TransactionDigest } from '../follow/transaction-digest.js'
 import { type RedisLink } from '../redis/link.js'
 import { withTimeout } from '../with-timeout.js'
-import { DigestStream, idOf, maxEntries, maxTextLength, type Place, type StreamEntry } from './digest-stream.js'
-import { encodeDigest, parseDigest, type SentDigest } from './sent-digests.js'
+import {
+  DigestStream,
+  idOf,
+  maxEntries,
+  maxTextLength,
+  type Place,
+  type StreamEntry,
+  encodeDigest,
+  parseDigest,
+  type SentDigest
+} from './digest-stream.js'
 
 /** Root of the accumulator at a version, with the position of the response that has it. */
 export interface ProvenRoot {

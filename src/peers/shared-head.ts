@@ -3,9 +3,8 @@ import { unavailableError } from '../api/error-response.js'
 import { type ResponsePosition } from '../api/position.js'
 import { type SharedHeads, type Tracker } from '../chain/tracker.js'
 import { withTimeout } from '../with-timeout.js'
-import { encodeWithChecksum } from './checksummed-json.js'
 import { type SharedHeadMessage } from './messages.js'
-import { type Beat, parseBeats } from './parse-records.js'
+import { type Beat, parseBeats, encodeWithChecksum } from './parse-records.js'
 import { changeRecord, type Records } from './records.js'
 
 /** Parts of a process that serves heads together with others. */

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { type EntryInterval } from '../../src/api/read.js'
-import { IntervalIndex } from '../../src/cache/interval-index.js'
+import { IntervalIndex } from '../../src/cache/memory-tier.js'
 import { check, seedTitle } from '../support/properties.js'
 
 const interval = (family: string, first: number | bigint, last: number | bigint): EntryInterval => ({

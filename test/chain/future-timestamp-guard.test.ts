@@ -1,5 +1,5 @@
 import t from 'tap'
-import { FutureTimestampGuard } from '../../src/chain/future-timestamp-guard.js'
+import { FutureTimestampGuard } from '../../src/chain/quarantine.js'
 
 const hourUsec = 3_600_000_000n
 const usec = (ms: number): bigint => BigInt(ms) * 1000n

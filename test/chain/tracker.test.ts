@@ -1,10 +1,8 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { ChainChanges } from '../../src/chain/chain-changes.js'
-import { ChainEvents } from '../../src/chain/chain-events.js'
 import { type Position } from '../../src/api/position.js'
 import { Space } from '../../src/chain/space.js'
-import { Tracker } from '../../src/chain/tracker.js'
+import { Tracker, ChainChanges, ChainEvents } from '../../src/chain/tracker.js'
 import { check, seedTitle } from '../support/properties.js'
 
 const at = (version: number, time = version * 10, oldest = 0, chainId = 4): Position => ({

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { parse, parseAllDocuments } from 'yaml'
-import { inFlightMbOf } from '../../src/config/in-flight-memory.js'
+import { inFlightMbOf } from '../../src/config/units.js'
 import { memoryNeededMb } from '../support/memory.js'
 import { type Config, configSchema } from '../../src/config/schema.js'
 

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { sumTotals, summaryOf } from '../../src/metrics/totals.js'
+import { sumTotals, summaryOf } from '../../src/metrics/recent-counts.js'
 
 const bounds = [0.001, 0.01, 0.1]
 

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { HostLeases } from '../../src/peers/host-leases.js'
+import { HostLeases } from '../../src/peers/fetch-leases.js'
 
 /** Creates the leases of three workers, on a clock that the test advances. */
 function tableAt () {

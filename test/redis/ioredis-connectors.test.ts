@@ -1,7 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { MasterConnector } from '../../src/redis/ioredis-connectors.js'
-import { createSubscriberClient, type RedisConnectionOptions } from '../../src/redis/create-client.js'
+import { createSubscriberClient, type RedisConnectionOptions, MasterConnector } from '../../src/redis/create-client.js'
 import { certificate } from '../support/certificate.js'
 import { startSentinel } from '../support/redis-sets.js'
 import { startRedis } from '../support/redis-server.js'

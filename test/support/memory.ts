@@ -1,7 +1,7 @@
 import { appendFileSync, existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Test } from 'tap'
-import { inFlightMbOf } from '../../src/config/in-flight-memory.js'
+import { inFlightMbOf } from '../../src/config/units.js'
 import { type Config } from '../../src/config/schema.js'
 
 // Node.js and varve without any traffic, for each process.

@@ -1,7 +1,6 @@
 import { crc32 } from 'node:zlib'
 import { type Test } from 'tap'
-import { encodeWithChecksum } from '../../src/peers/checksummed-json.js'
-import { type Heartbeat, parseHeartbeats, parseSpaces } from '../../src/peers/parse-records.js'
+import { type Heartbeat, parseHeartbeats, parseSpaces, encodeWithChecksum } from '../../src/peers/parse-records.js'
 import { type SpaceRecord } from '../../src/chain/space.js'
 import { type Sandbox, type SandboxOptions, startSandbox } from '#sandbox'
 import { type RedisProcess } from './redis-server.js'

@@ -1,6 +1,5 @@
 import { type Test } from 'tap'
-import { type RecentSnapshot } from '../../src/metrics/recent-counts.js'
-import { type TotalsSummary } from '../../src/metrics/totals.js'
+import { type RecentSnapshot, type TotalsSummary } from '../../src/metrics/recent-counts.js'
 import { missCauses } from '../../src/cache/removals.js'
 import { outcomeNames } from '../../src/proxy/outcomes.js'
 import { adminApp } from '../../src/http/admin-app.js'

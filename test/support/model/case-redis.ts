@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { encodeWithChecksum } from '../../../src/peers/checksummed-json.js'
-import { parseSpaces } from '../../../src/peers/parse-records.js'
+import { parseSpaces, encodeWithChecksum } from '../../../src/peers/parse-records.js'
 import { type RedisProcess } from '../redis-server.js'
 import { heartbeatsIn, removeHeartbeat } from '../replicas.js'
 import { until } from '../until.js'
