@@ -218,11 +218,11 @@ t.test('the keyboard reaches every control in reading order, with a visible focu
   t.same(await walk('Tab', 11), [
     'Skip to the content',
     'The same as a table',
-    'What this page shows',
+    'Monitoring',
     'Troubleshooting',
-    'Runbooks of the alerts',
-    'Every metric',
-    'Every setting',
+    'Runbooks',
+    'Metrics',
+    'Configuration',
     'status.json',
     'readyz',
     'healthz',
@@ -232,11 +232,11 @@ t.test('the keyboard reaches every control in reading order, with a visible focu
   await page.keyboard.press('Enter')
   t.equal(await page.locator('#minutes').isVisible(), true)
   t.equal((await page.locator('#minutes tbody tr').allInnerTexts()).length, 10)
-  t.match(await walk('Tab', 2), [/^When/, 'What this page shows'])
+  t.match(await walk('Tab', 2), [/^When/, 'Monitoring'])
   // Waits for a poll, which must not move the focus.
   await page.waitForResponse(/status\.json/)
   await page.waitForResponse(/status\.json/)
-  t.equal(await focused(), 'What this page shows')
+  t.equal(await focused(), 'Monitoring')
   await page.reload()
   await page.waitForSelector('#status:not([hidden])')
   await walk('Tab', 1)

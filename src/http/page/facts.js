@@ -205,11 +205,11 @@ export function showVarve ({ varve, chain, position, upstreams = [], workers }) 
 }
 
 const pages = [
-  ['monitoring.md', 'What this page shows'],
+  ['monitoring.md', 'Monitoring'],
   ['troubleshooting.md', 'Troubleshooting'],
-  ['runbooks.md', 'Runbooks of the alerts'],
-  ['metrics.md', 'Every metric'],
-  ['configuration.md', 'Every setting']
+  ['runbooks.md', 'Runbooks'],
+  ['metrics.md', 'Metrics'],
+  ['configuration.md', 'Configuration']
 ]
 
 /** Shows reads saved, and how long hits and misses take. */
