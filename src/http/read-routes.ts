@@ -6,14 +6,15 @@ import { serveRead } from '../proxy/serve-read.js'
 import { serveAwaited } from '../proxy/wait-for-transaction.js'
 import { type ReadClient } from '../proxy/pinned-read.js'
 import { ParsedRequest } from '../proxy/parsed-request.js'
-import { outcomeNameOf, ownCacheStatusOf } from '../proxy/outcomes.js'
+import { type Outcome, outcomeNameOf, ownCacheStatusOf } from '../proxy/outcomes.js'
 import { readAccept } from '../api/accept.js'
 import { webFrameworkError } from '../api/error-response.js'
 import { minVersionHeader } from '../api/min-version.js'
 import { type Read } from '../api/read.js'
-import { type EndpointMatch, matchAwaited, matchEndpoint, readRequest } from '../api/read-request.js'
-import { variantKeyOf } from '../api/request-variant-key.js'
+import { type EndpointMatch, matchAwaited, matchEndpoint, type RawRequest, readRequest } from '../api/read-request.js'
+import { variantKeyOf, type VariantParts } from '../api/request-variant-key.js'
 import { forwardedTarget } from '../api/pass-through-target.js'
+import { type RequestCharge } from './client-policies.js'
 import { hijackExchange, type HttpExchange } from './http-exchange.js'
 import { registerPassThrough } from './pass-through.js'
 import { sandboxHeader, sendFailure, type ListenerContext, sendResponse } from './send-response.js'
@@ -74,51 +75,37 @@ export function addReadRoutes (app: FastifyInstance, context: ListenerContext): 
       })
     } else done(null, payload)
   })
+  const clientOf = (exchange: HttpExchange, read: Read, charge: RequestCharge | undefined): ReadClient => {
+    const { request, response, receivedAtMs } = exchange
+    const bytes = requestMemoryBudget.of(response, access.clientIdOf(request))
+    return {
+      id: bytes.clientId,
+      bytes,
+      admit: isBackground(request.headers)
+        ? async () => await admitBackground(context, exchange, read, charge?.admit)
+        : charge?.admit,
+      span: tracer && beginTrace(tracer, request, receivedAtMs),
+      attempts: newAttemptBudget(),
+      bypassesFollowing: bypassesFollowing(read, request.headers)
+    }
+  }
   const serveKnown = async (match: EndpointMatch, exchange: HttpExchange, body: Buffer): Promise<void> => {
-    const { request, response, method, url, receivedAtMs } = exchange
     try {
-      if (!readTurns.tryStart(1)) await readTurns.waitForTurn(1, response)
-      const charge = access.chargeOf(request)
+      if (!readTurns.tryStart(1)) await readTurns.waitForTurn(1, exchange.response)
+      const charge = access.chargeOf(exchange.request)
       if (match.endpoint.takesBody !== undefined && body.length > largeBodyBytes) {
         await charge?.chargeNow()
-        await bodyTurns.waitForTurn(body.length, response)
+        await bodyTurns.waitForTurn(body.length, exchange.response)
       }
-      const bytes = requestMemoryBudget.of(response, access.clientIdOf(request))
-      const span = tracer && beginTrace(tracer, request, receivedAtMs)
-      const { headers } = request
-      const variant = {
-        method,
-        target: url,
-        accept: headers.accept,
-        contentType: headers['content-type'],
-        body,
-        minVersion: headers[minVersionHeader]
-      }
+      const variant = variantOf(exchange, body)
       const read = readRequest(match, variant)
-      const client: ReadClient = {
-        id: bytes.clientId,
-        bytes,
-        admit: isBackground(headers)
-          ? async () => await admitBackground(context, exchange, read, charge?.admit)
-          : charge?.admit,
-        span,
-        attempts: newAttemptBudget(),
-        bypassesFollowing: bypassesFollowing(read, headers)
-      }
+      const client = clientOf(exchange, read, charge)
       const follower = match.isAwaited === true ? context.proxy.follower : undefined
-      const outcome = follower === undefined
-        ? await serveRead(context.proxy, read, client)
-        : await serveAwaited(context.proxy, follower, read, client, goneSignalOf(exchange))
-      const isHit = outcome.name === 'hit'
-      if (isHit) charge?.refund()
-      // Remembers variants of hits only: others may never repeat. Minimum versions are in no variant key.
-      const variantKey = isHit && read.minVersion === undefined ? variantKeyOf(variant) : undefined
-      if (variantKey !== undefined && context.knownRequests.get(variantKey) === undefined) {
-        context.knownRequests.put(variantKey, { parsed: new ParsedRequest(read) })
-      }
-      const built = context.responseBuilder.respond(read, outcome, responsePreferencesOf(headers))
-      const source = isHit ? undefined : outcome.fetched.response.source
-      sendResponse(context, exchange, match.endpoint.name, outcomeNameOf(outcome), built, source)
+      const outcome = await (follower === undefined
+        ? serveRead(context.proxy, read, client)
+        : serveAwaited(context.proxy, follower, read, client, goneSignalOf(exchange)))
+      if (outcome.name === 'hit') charge?.refund()
+      respond(context, exchange, variant, read, outcome)
     } catch (error) {
       sendFailure(context, exchange, error, match.endpoint)
     }
@@ -170,6 +157,36 @@ function addHealthRoute (app: FastifyInstance, { drain, isSandbox }: ListenerCon
       return await reply.code(drain.isDraining ? 503 : 200).send({ status: drain.isDraining ? 'draining' : 'alive' })
     }
   })
+}
+
+/** Returns the parts of a request that decide its read. */
+function variantOf ({ request: { headers }, method, url }: HttpExchange, body: Buffer): RawRequest & VariantParts {
+  return {
+    method,
+    target: url,
+    accept: headers.accept,
+    contentType: headers['content-type'],
+    body,
+    minVersion: headers[minVersionHeader]
+  }
+}
+
+function respond (
+  context: ListenerContext,
+  exchange: HttpExchange,
+  variant: VariantParts,
+  read: Read,
+  outcome: Outcome
+): void {
+  const isHit = outcome.name === 'hit'
+  // Remembers variants of hits only: others may never repeat. Minimum versions are in no variant key.
+  const variantKey = isHit && read.minVersion === undefined ? variantKeyOf(variant) : undefined
+  if (variantKey !== undefined && context.knownRequests.get(variantKey) === undefined) {
+    context.knownRequests.put(variantKey, { parsed: new ParsedRequest(read) })
+  }
+  const response = context.responseBuilder.respond(read, outcome, responsePreferencesOf(exchange.request.headers))
+  const source = isHit ? undefined : outcome.fetched.response.source
+  sendResponse(context, exchange, read.endpoint.name, outcomeNameOf(outcome), response, source)
 }
 
 /** Lets a background read wait until clients leave room at the upstreams that may have its version. */
