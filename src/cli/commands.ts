@@ -63,10 +63,9 @@ export const commands: readonly Command[] = [{
     }
   ],
   notes: [
-    'A flag overrides the environment, which overrides the file, which overrides the default. ' +
-    'Without an upstream varve needs --sandbox. Unknown VARVE_* variables are rejected, as unknown flags are. ' +
-    'SIGHUP reads the configuration again; SIGTERM and Ctrl-C finish requests in flight and exit. ' +
-    'Log lines are readable at a terminal, and JSON objects elsewhere.'
+    'A flag overrides the environment, which overrides the file, which overrides the default. Without an upstream ' +
+    'varve needs --sandbox. SIGHUP reads the configuration again; SIGTERM and Ctrl-C finish requests in flight and ' +
+    'exit. Log lines are readable at a terminal, and JSON objects elsewhere.'
   ],
   examples: [
     'varve --upstream http://127.0.0.1:8081',
@@ -257,7 +256,7 @@ export const commands: readonly Command[] = [{
     'bash, zsh: source <(varve completion bash), or zsh, in ~/.bashrc or ~/.zshrc. fish: write the script to ' +
     '~/.config/fish/completions/varve.fish.'
   ],
-  examples: shells.map(shell => `varve completion ${shell}`),
+  examples: ['varve completion bash'],
   run: async ({ words }, io) => (await import('./completion.js')).completion(words, io)
 }]
 
