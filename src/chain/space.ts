@@ -90,15 +90,19 @@ export class Space {
     return this.anchors.length > 0 || (this.root !== undefined && this.root.version > 0n)
   }
 
-  add (anchors: readonly Anchor[]): void {
-    if (this.#anchors.add(anchors)) this.#revision++
+  /** Adds anchors; returns false if none is new. */
+  add (anchors: readonly Anchor[]): boolean {
+    const isNew = this.#anchors.add(anchors)
+    if (isNew) this.#revision++
+    return isNew
   }
 
-  /** Records a newer head of the chain. */
-  prove (head: ProvenHead): void {
-    if (head.stamped.position.head.version <= (this.#head?.stamped.position.head.version ?? -1n)) return
+  /** Records a newer head of the chain; returns false if it is not newer. */
+  prove (head: ProvenHead): boolean {
+    if (head.stamped.position.head.version <= (this.#head?.stamped.position.head.version ?? -1n)) return false
     this.#head = head
     this.#revision++
+    return true
   }
 }
 

@@ -327,15 +327,20 @@ export class Spaces {
     await this.#record(space, lists)
   }
 
-  /** Learns what other processes recorded of our space. */
+  /** Learns what other processes recorded of our space; while one of them does, this one need not read that itself. */
   #learn (own: Space, records: SpaceList): void {
     const { tracker } = this.#options
     const shared = records.find(({ name }) => name === own.name)
     if (shared === undefined || (shared.head !== undefined && !tracker.mayBeOurs(shared.head.position))) return
-    own.add(shared.anchors)
+    if (own.add(shared.anchors)) this.#delay('anchorsAtMs', renewAnchorsEveryMs)
     if (shared.head === undefined) return
-    own.prove({ stamped: shared.head, root: shared.root })
+    if (own.prove({ stamped: shared.head, root: shared.root })) this.#delay('headAtMs', recordHeadEveryMs)
     tracker.learnProven(shared.head)
+  }
+
+  // Draws the time, so that of many processes few take over at once from one that is gone.
+  #delay (renewal: 'headAtMs' | 'anchorsAtMs', ms: number): void {
+    this.#renewals[renewal] = Math.max(this.#renewals[renewal], this.#options.now() + ms * (1 + Math.random()))
   }
 
   async #firstNewer (newer: SpaceList, position: Position | undefined): Promise<SpaceRecord | 'unknown' | undefined> {

@@ -172,7 +172,7 @@ t.test('a reset of the chain ends what all hosts have read', together(), async t
   for (const host of hosts) t.equal((await host.get(quiet)).status, 200)
 })
 
-t.test('hosts without traffic poll an upstream about as often as one', together(), async t => {
+t.test('hosts without traffic poll an upstream and prove its chain about as often as one', together(), async t => {
   const redis = await startRedis(t)
   const upstream = await startSandboxNode(t, { prunedBlocks: 0 })
   const pollMs = 250
@@ -196,6 +196,13 @@ t.test('hosts without traffic poll an upstream about as often as one', together(
   await until(() => polls() >= before + 20, 'they poll')
   const elapsedMs = performance.now() - began
   t.ok(elapsedMs >= 20 * pollMs / 1.6, `20 polls in ${elapsedMs} ms`)
+  const proofs = (): number => upstream.requests.countFor('transaction_by_version')
+  const provenBefore = proofs()
+  const provedFrom = performance.now()
+  await until(() => proofs() >= provenBefore + 4, 'they prove two heads', 40_000)
+  // One host reads the last root and a new one each five seconds.
+  const provingMs = performance.now() - provedFrom
+  t.ok(provingMs >= 4000, `4 proofs in ${provingMs} ms`)
   const head = upstream.ledger.head.version
   await until(
     async () => {
