@@ -89,9 +89,7 @@ export async function waitForStopSignal (io: Io, now: () => number): Promise<Pro
         setTimeout(resolve, repeatedSignalMs, signal)
       } else if (now() - firstAtMs >= repeatedSignalMs) io.exit(signalCodes[signal])
     }
-    for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-      io.onSignal(signal, () => onStopSignal(signal))
-    }
+    for (const signal of ['SIGINT', 'SIGTERM'] as const) io.onSignal(signal, () => onStopSignal(signal))
     // SIGHUP stops a process whose terminal is gone; otherwise it means reload, which `serve` does.
     io.onSignal('SIGHUP', () => {
       if (io.hasLostTerminal()) onStopSignal('SIGHUP')

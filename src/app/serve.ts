@@ -61,9 +61,7 @@ export async function startServing (
       : await (await import('./multi-process.js')).openPrimary(started, sandbox, log, metrics, program)
     return await startVarve(serving, started, log, metrics, reload)
   }
-  if (!isSandbox) {
-    return await startDnsDiscovery(config, start, { log, now: () => performance.now(), ...dnsDiscovery })
-  }
+  if (!isSandbox) return await startDnsDiscovery(config, start, { log, now: () => performance.now(), ...dnsDiscovery })
   // Seven hours of blocks: the README's examples keep working, and memory stays bounded.
   const { startSandbox } = await import('#sandbox')
   const sandbox = await startSandbox({

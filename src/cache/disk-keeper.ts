@@ -279,9 +279,7 @@ export class DiskKeeper {
     this.#hasFile = false
     this.#segments.clear()
     this.#leaving.clear()
-    for (const member of this.#members) {
-      run(async () => await member.resetLog())
-    }
+    for (const member of this.#members) run(async () => await member.resetLog())
   }
 
   async #begin (member: LogMember, { space, bytes, mustEvict }: BeginSegment): Promise<BegunSegment> {

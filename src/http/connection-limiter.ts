@@ -82,9 +82,7 @@ export class ConnectionLimiter {
     server.on('connection', (socket: Socket) => {
       if (this.#admit(socket) && !isSecure) this.#track(socket)
     })
-    if (isSecure) {
-      server.on('secureConnection', (socket: Socket) => this.#track(socket))
-    }
+    if (isSecure) server.on('secureConnection', (socket: Socket) => this.#track(socket))
   }
 
   /** Counts a body as memory in flight until its client has taken the response. */

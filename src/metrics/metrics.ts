@@ -175,9 +175,7 @@ export class Metrics {
     add('varve_in_flight_bytes', () => inFlight.bytes)
     add('varve_in_flight_max_bytes', () => inFlight.maxBytes)
     add('varve_redis_up', () => redis === undefined ? [] : Number(redis.isUp))
-    if (certificate !== undefined) {
-      add('varve_tls_certificate_not_after_seconds', () => certificate.notAfterSeconds)
-    }
+    if (certificate !== undefined) add('varve_tls_certificate_not_after_seconds', () => certificate.notAfterSeconds)
     add('varve_sandbox', () => Number(sources.isSandbox))
     add('varve_workers', () => 1)
     add('varve_replicas', () => peers.hosts)

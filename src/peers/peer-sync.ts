@@ -100,9 +100,7 @@ export class PeerSync {
   #notifyOf (space: Space): void {
     const { spaces, places, peers } = this.#options
     const has = places.filter(place => spaces.isIn(place)).length
-    if (has > 0 && (this.#notified?.space !== space || has > this.#notified.places)) {
-      peers.publish({ kind: 'changed' })
-    }
+    if (has > 0 && (this.#notified?.space !== space || has > this.#notified.places)) peers.publish({ kind: 'changed' })
     this.#notified = { space, places: has }
   }
 

@@ -136,9 +136,7 @@ export class RedisLink {
 
   /** Probes because another process has lost Redis; a failure opens the circuit. */
   async check (): Promise<void> {
-    if (this.isUp) {
-      await this.#probe().catch(() => this.#breaker.open())
-    }
+    if (this.isUp) await this.#probe().catch(() => this.#breaker.open())
   }
 
   /** Closes the connection; pending commands fail. */

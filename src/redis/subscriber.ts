@@ -35,9 +35,7 @@ export class RedisSubscriber {
     client.on('message', (_channel: string, text: string) => onMessage(text))
     client.once('end', () => {
       this.#isSubscribed = false
-      if (!this.#isStopped) {
-        this.#timer = setTimeout(() => this.start(onMessage), reconnectDelayMs).unref()
-      }
+      if (!this.#isStopped) this.#timer = setTimeout(() => this.start(onMessage), reconnectDelayMs).unref()
     })
     client.connect().catch(() => {})
   }
