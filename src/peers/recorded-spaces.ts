@@ -45,8 +45,8 @@ export class RecordedSpaces implements SpacePlace {
         return after === before ? undefined : encodeWithChecksum(after)
       })
       const isLast = this.#upstreams === undefined && after.some(({ name }) => name === record.name)
-      // Costs a call only where the space is another one.
-      if (isLast && this.#lastName !== record.name) await this.remember(record)
+      // Entries wait for the space, but nothing waits for this; the next record repeats what failed.
+      if (isLast && this.#lastName !== record.name) this.remember(record).catch(() => {})
       this.#error = undefined
       return after
     } catch (error) {
