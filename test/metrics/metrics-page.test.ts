@@ -38,28 +38,25 @@ function lineOf ({ name, type, labels, help, aggregation }: MetricDefinition): s
   const names = Object.keys(labels)
   const shown = `${name}${names.length > 0 ? `{${names.join(',')}}` : ''}`
   const kind = type === 'counter' ? '' : ` *${aggregation === undefined ? type : `${type}, ${aggregation}`}*`
-  const values = Object.entries(labels).filter(([, of]) => isInline(of)).map(([label, of]) =>
-    ` ${code(label)}: ${valuesOf(of)}.`
-  )
+  const values = Object.entries(labels).map(([label, of]) => isInline(of) ? ` ${code(label)}: ${valuesOf(of)}.` : '')
   return `| ${code(shown)} | ${help}${values.join('')}${kind} |`
 }
 
-function isInline (values: LabelValues): boolean {
+function isInline (values: LabelValues): values is readonly string[] {
   return typeof values !== 'string' && values.length <= mostInline
 }
 
-function valuesOf (values: LabelValues): string {
-  return typeof values === 'string' ? names[values] : values.map(code).join(', ')
-}
+const valuesOf = (values: readonly string[]): string => values.map(code).join(', ')
 
 function lists (): string {
   const users = new Map<string, string[]>()
   const firstOf = new Map<string, readonly string[]>()
   for (const { name, labels } of metricList) {
     for (const [label, values] of Object.entries(labels)) {
-      if (isInline(values)) continue
+      // Names of the configuration, of the chain and of the release say themselves what they are.
+      if (typeof values === 'string' || isInline(values)) continue
       const first = firstOf.get(label) ?? []
-      if (typeof values !== 'string' && first.length === 0) firstOf.set(label, values)
+      if (first.length === 0) firstOf.set(label, values)
       const key = `| ${code(label)} | ${differenceOf(values, first) ?? valuesOf(values)} |`
       users.set(key, [...users.get(key) ?? [], name])
     }
@@ -71,8 +68,8 @@ function lists (): string {
 }
 
 /** Returns how a list differs from the first of its label, if that is shorter than the list. */
-function differenceOf (values: LabelValues, first: readonly string[]): string | undefined {
-  if (typeof values === 'string' || values === first) return undefined
+function differenceOf (values: readonly string[], first: readonly string[]): string | undefined {
+  if (values === first) return undefined
   const missing = first.filter(value => !values.includes(value))
   const added = values.filter(value => !first.includes(value))
   if (missing.length + added.length >= values.length / 2) return undefined
@@ -81,13 +78,6 @@ function differenceOf (values: LabelValues, first: readonly string[]): string | 
     ...missing.length > 0 ? [`without ${valuesOf(missing)}`] : [],
     ...added.length > 0 ? [`and ${valuesOf(added)}`] : []
   ].join(' ')
-}
-
-const names = {
-  upstreams: 'a name in `upstreams` of the configuration',
-  clients: 'a name in `clients.keys` of the configuration',
-  release: 'the release of this varve',
-  chain: 'the chain that the upstreams serve, and its space'
 }
 
 t.test('docs/metrics.md matches the source (RENEW=1 npm test -- test/metrics/metrics-page.test.ts)', async t => {
