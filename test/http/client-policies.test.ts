@@ -440,24 +440,3 @@ t.test('replicas that share Redis share limits and hits; without Redis each coun
   const alone = [await misses(one, 20, {}, 300), await misses(other, 20, {}, 400)]
   for (const seen of alone) t.ok((seen[200] ?? 0) >= 3 && (seen[200] ?? 0) < 7, JSON.stringify(seen))
 })
-
-t.test('background reads wait while clients need the units of an upstream, and then come', async t => {
-  const accounts: string[] = []
-  const stub = await startStubUpstream(t, ({ url = '' }, response) => {
-    accounts.push(...(/accounts\/0x0*(\d+)/.exec(url) ?? []).slice(1))
-    respondOk(response, '[]')
-  })
-  // 300 units at once, then 3 a second; of 153 that a view costs, 3 come back in a second.
-  const budget = { units: 3000, windowSeconds: 899, costs: { account_modules: 153 } }
-  const varve = await varveAt(t, stub.url, { head: { pollMs: 600_000 }, upstream: { budget } })
-  const background = { headers: { priority: 'i, u=7' } }
-  await varve.get(modules(400))
-  t.equal((await varve.get(modules(400), background)).status, 200, 'a hit needs no unit')
-  const waiting = varve.get('/v1/accounts/0x2/modules?ledger_version=400', background)
-  const others = ['0x3', '0x4'].map(account => `/v1/accounts/${account}?ledger_version=400`)
-  t.equal((await varve.get(String(others[0]), { headers: { priority: 'u=3' } })).status, 200)
-  t.equal((await varve.get(String(others[1]))).status, 200)
-  t.same(accounts, ['1', '3', '4'])
-  t.equal((await waiting).status, 200)
-  t.same(accounts, ['1', '3', '4', '2'])
-})
