@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import t, { type Test } from 'tap'
 import { parse } from 'yaml'
 import { type SandboxOptions } from '#sandbox'
+import { pendingTransactions } from '../../sandbox/transactions.js'
 import { requestNode, requestTableItem } from './request-node.js'
 import { startSandboxNode } from '../support/replicas.js'
 
@@ -35,6 +36,23 @@ t.test('members have the names and the order of full nodes', async t => {
       t.same(Object.keys(part), path === '' ? [...names, 'type'] : names, `${path} of ${kind}`)
     }
   }
+})
+
+t.test('a payload is encrypted while its transaction is pending, with the members of full nodes', async t => {
+  const { url, ledger } = await start(t)
+  const encrypted = (): { hash: string } | undefined =>
+    pendingTransactions(ledger, ledger.height).find(({ payload }) => payload.type === 'encrypted_transaction_payload')
+  while (encrypted() === undefined) ledger.grow()
+  const target = `${url}/v1/transactions/by_hash/${String(encrypted()?.hash)}`
+  const pending = (await requestNode(target)).json as any
+  t.match(pending, { type: 'pending_transaction', payload: { encrypted_state: 'encrypted' } })
+  const names = ['payload_hash', 'ciphertext', 'encryption_epoch', 'claimed_entry_fun', 'encrypted_state', 'type']
+  t.same(Object.keys(pending.payload), names)
+  ledger.grow()
+  const committed = (await requestNode(target)).json
+  const { payload_hash: hash, ciphertext } = pending.payload
+  t.match(committed, { type: 'user_transaction', payload: { payload_hash: hash, ciphertext } })
+  t.match(committed, { payload: { encrypted_state: /^(?:decrypted|failed_decryption)$/ } })
 })
 
 t.test('a failed transaction has its status and gas; a nonce can replace the sequence number', async t => {
