@@ -73,6 +73,26 @@ t.test('a wait for a transaction ends with its client', async t => {
   t.equal(await follower.waitForTransaction(32n, 60_000, client.signal), undefined, 'it left before')
 })
 
+t.test('the waits for transactions are at most 10,000; another ends at once', async t => {
+  const { follower, update } = followerOf()
+  update(100, 100, { begins: true })
+  const clients: AbortController[] = []
+  const wait = async (): Promise<bigint | undefined> => {
+    const client = new AbortController()
+    clients.push(client)
+    return await follower.waitForTransaction(32n, 60_000, client.signal)
+  }
+  const waits = Array.from({ length: 9_999 }, wait)
+  const last = wait()
+  t.equal(await Promise.race([last, new Promise(resolve => setImmediate(resolve, 'waits'))]), 'waits')
+  t.equal(await wait(), undefined)
+  for (const client of clients) client.abort()
+  t.same(new Set(await Promise.all([...waits, last])), new Set([undefined]))
+  const next = follower.waitForTransaction(16n, 5000, new AbortController().signal)
+  update(101, 102)
+  t.equal(await next, 102n, 'there is room again')
+})
+
 t.test('a gap between updates loses what was known', async t => {
   for (const [from, to] of [[105, 106], [99, 101], [103, 103]] as const) {
     const { follower, update } = followerOf()

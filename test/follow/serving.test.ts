@@ -148,6 +148,20 @@ t.test('a client that leaves ends its wait, for which nothing is read any more',
   t.equal(await varve.metric('varve_transaction_waits_total{result="timeout"}'), 0)
 })
 
+t.test('waits count for the limit of their client; those beyond it get a 429 at once', async t => {
+  const { sandbox, varve } = await following(t, { limits: { client: { requestsPerSecond: 1, burst: 4 } } })
+  const beganAtMs = performance.now()
+  const statuses = await Promise.all(Array.from({ length: 30 }, async (_, nth) => {
+    const { status } = await varve.get(`/v1/transactions/wait_by_hash/0x${String(nth).padStart(64, '0')}`)
+    return status
+  }))
+  const held = statuses.filter(status => status === 404).length
+  const most = 4 + Math.ceil((performance.now() - beganAtMs) / 1000)
+  t.ok(held >= 2 && held <= most, `${held} of ${most}`)
+  t.equal(statuses.filter(status => status === 429).length, 30 - held)
+  t.equal(sandbox.requests.countFor('transaction_by_hash'), held)
+})
+
 t.test('a wait in BCS, or beside a tail that is read rarely, is left to the node', async t => {
   const { sandbox, varve } = await following(t)
   const rare = await following(t, { follow: { maxAgeMs: 2000 } })
