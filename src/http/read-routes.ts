@@ -197,7 +197,7 @@ async function admitBackground (
   admit: ReadClient['admit']
 ): Promise<void> {
   const untilMs = now() + backgroundWaitMs
-  while (!upstreamPool.hasRoomForBackground(requestedVersion)) {
+  while (response.destroyed || !upstreamPool.hasRoomForBackground(requestedVersion)) {
     if (response.destroyed || now() >= untilMs) {
       throw webFrameworkError(429, 'background reads (Priority: u=7) wait for those of clients', ['retry-after', '1'])
     }
