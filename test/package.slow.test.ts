@@ -107,7 +107,7 @@ t.test('the package is complete and minimal', async t => {
   for (const file of files) {
     const text = readFileSync(file, 'utf8')
     for (const place of [dir, root, homedir()]) t.notOk(text.includes(place), `${file}: ${place}`)
-    t.notMatch(file.slice(join(dir, 'package').length), /test|\.map$|\.varve-built/)
+    t.notMatch(file.slice(join(dir, 'package').length), /\btest\/|\.test\.|\.map$|\.varve-built/)
     t.ok(!file.endsWith('.ts') || file.endsWith('.d.ts'), file)
   }
 })
