@@ -132,7 +132,8 @@ export class DiskTier implements LowerStore, OwnStore {
       maxConcurrentWrites,
       canWrite: () => this.#isLoaded && space() !== undefined,
       onWriteError: reason => {
-        if (reason !== undefined) this.#writeError = reason
+        // A process without descriptors says so itself, and nothing is wrong with its disk.
+        if (reason !== undefined && !/^E[MN]FILE\b/.test(reason)) this.#writeError = reason
       },
       onDropped: () => metrics.dropped(name)
     })
