@@ -234,6 +234,14 @@ t.test('an oldest version above the served head waits until the head reaches it'
   t.same(tracker.position?.oldest, { version: 101n, blockHeight: 11n })
 })
 
+t.test('a held head has the oldest version of all upstreams too', async t => {
+  const tracker = new Tracker(undefined, () => 0)
+  tracker.learn(at(100), 'x-aptos-')
+  tracker.hold({ position: at(90), family: 'x-aptos-' })
+  tracker.setOldest({ version: 5n, blockHeight: 1n })
+  t.same([tracker.position?.head.version, tracker.position?.oldest], [90n, { version: 5n, blockHeight: 1n }])
+})
+
 t.test('while following, other responses raise no served head, but the newest one is known', async t => {
   const advanced: Array<bigint | undefined> = []
   const events = new ChainEvents()

@@ -1,8 +1,10 @@
+import { Readable } from 'node:stream'
 import t, { type Test } from 'tap'
 import { unavailableError } from '../../src/api/error-response.js'
 import { type SharedHeads } from '../../src/chain/tracker.js'
 import { forwardUnknownRoute } from '../../src/proxy/forward-unknown-route.js'
 import { noClient } from '../../src/proxy/pinned-read.js'
+import { reachInAll } from '../../src/proxy/shared-position.js'
 import { serveFromMemory } from '../../src/proxy/serve-read.js'
 import { ParsedRequest } from '../../src/proxy/parsed-request.js'
 import { type Outcome } from '../../src/proxy/outcomes.js'
@@ -106,6 +108,17 @@ t.test('a process that lapses while a read waits responds 503, and fetches nothi
   sandbox.requests.reset()
   await t.rejects(get(history), new Error('lapsed'))
   t.equal(sandbox.requests.total, 0)
+})
+
+t.test('a process that lapses ends the body that it would have sent', async t => {
+  const { others, get, parts } = await start(t)
+  const outcome = await get(latest)
+  if (outcome.name === 'hit') throw new Error('a latest read is no hit')
+  const rest = new Readable({ read: () => {} })
+  const fetched = { ...outcome.fetched, response: { ...outcome.fetched.response, rest } }
+  others.isLapsed = true
+  await t.rejects(reachInAll(parts, others, readOfTarget(latest), { ...outcome, fetched }), new Error('lapsed'))
+  t.ok(rest.destroyed)
 })
 
 t.test('a hit is 503 where this process lapses meanwhile', async t => {
