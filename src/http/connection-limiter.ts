@@ -7,6 +7,7 @@ import { type HeldBytes, type InFlightBytes } from '../upstreams/in-flight-bytes
 import { clientShare, ClientShares } from '../clients/client-shares.js'
 import { peerNetworkOf } from './client-address.js'
 import { findPendingResponse } from '../node.js'
+import { countWaitingConnections } from './accept-queue.js'
 
 /** Receives counts of connections that varve closed. */
 export interface ClosedConnectionMetrics {
@@ -54,6 +55,7 @@ export class ConnectionLimiter {
   // Idle connections, longest idle last; computed at most once per tick.
   #idle: Socket[] | undefined
   #rejected = 0
+  #server: Server | undefined
   #ticksSinceReport = reportEveryTicks
 
   constructor ({ connections, inFlight }: ConnectionLimits, metrics: ClosedConnectionMetrics) {
@@ -67,6 +69,11 @@ export class ConnectionLimiter {
     return this.#open.size - this.#closing.size
   }
 
+  /** Connections that the kernel holds until the server accepts them; undefined if the system does not say. */
+  get waiting (): number | undefined {
+    return this.#server && countWaitingConnections(this.#server)
+  }
+
   /** True at the limit: a new connection then replaces an idle one, or is closed. */
   get isFull (): boolean {
     return this.open >= this.#limit
@@ -78,6 +85,7 @@ export class ConnectionLimiter {
 
   /** Starts to track the connections of a server. */
   attach (server: Server): void {
+    this.#server = server
     const isSecure = server instanceof SecureServer
     server.on('connection', (socket: Socket) => {
       if (this.#admit(socket) && !isSecure) this.#track(socket)

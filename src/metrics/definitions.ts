@@ -187,6 +187,7 @@ export const metricGroups = {
       by: ['address', 'key']
     }),
     varve_connections: gauge('sum', 'Open client connections.'),
+    varve_connections_waiting: gauge('max', 'Client connections that the kernel holds until varve accepts them.'),
     varve_connections_cut_total: counter('Client connections closed by varve.', {
       reason: connectionCutReasons
     }),

@@ -204,8 +204,15 @@ export class Metrics {
   }
 
   /** Registers the gauges of the public listener: client connections, and the place of the level in its list. */
-  registerListenerGauges (clients: { readonly open: number }, level: () => number): void {
+  registerListenerGauges (
+    clients: { readonly open: number, readonly waiting: number | undefined },
+    level: () => number
+  ): void {
     makeGauge(this.registry, 'varve_connections', () => clients.open)
+    makeGauge(this.registry, 'varve_connections_waiting', () => {
+      const { waiting } = clients
+      return waiting === undefined ? [] : [[{}, waiting]]
+    })
     makeGauge(this.registry, 'varve_level', level)
   }
 

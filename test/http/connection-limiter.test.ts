@@ -52,6 +52,7 @@ for (const isSecure of [false, true]) {
       await idle()
     }
     t.equal(await varve.metric('varve_connections'), 3)
+    t.equal(await varve.metric('varve_connections_waiting'), 0)
     const [first, second, third] = clients as [Client, Client, Client]
     // Uses the first connection again, so the second is idle for longest.
     await first.get(modules)

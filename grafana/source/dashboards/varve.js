@@ -225,9 +225,12 @@ export default dashboard({
       8,
       lines(
         'Connections',
-        'Open client connections of each replica; at limits.connections new ones replace idle ones or are ' +
-          'closed.',
-        [[max(of('varve_connections'), 'instance'), '{{instance}}']]
+        'Open client connections of each replica, and those that wait until varve accepts them; at ' +
+          'limits.connections new ones replace idle ones or are closed.',
+        [
+          [max(of('varve_connections'), 'instance'), '{{instance}}'],
+          [max(of('varve_connections_waiting'), 'instance'), 'waiting {{instance}}']
+        ]
       ),
       lines(
         'Connections closed',
