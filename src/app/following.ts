@@ -133,11 +133,7 @@ export class Following {
   /** Problems for `/readyz` and the status page, as readable sentences. */
   get warnings (): string[] {
     const follower = this.#follower
-    const scriptError = this.#hostTail?.scriptError
-    const warnings = [
-      ...(this.#isUnverifiable ? ['following: pages of transactions cannot be checked in BCS'] : []),
-      ...(scriptError === undefined ? [] : [`Redis has no digests, so each host follows for itself: ${scriptError}`])
-    ]
+    const warnings = this.#isUnverifiable ? ['following: pages of transactions cannot be checked in BCS'] : []
     switch (follower?.state) {
       case 'interrupted':
       case 'unsupported':

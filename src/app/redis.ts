@@ -41,6 +41,12 @@ const downMessages = {
   unreachable: 'Redis unreachable: reads go on without it'
 } as const
 
+const scriptWarnings = {
+  limit: 'Redis does not count limits, so each process counts alone',
+  lease: 'Redis grants no leases, so each host fetches for itself',
+  tail: 'Redis has no digests, so each host follows for itself'
+} as const
+
 /** Connection of a process to the configured Redis; this file is loaded only where one is configured. */
 export class RedisConnection {
   readonly link: RedisLink
@@ -76,7 +82,6 @@ export class RedisConnection {
     const settingsCheck = new RedisSettingsCheck(link)
     const buckets = new RedisBuckets(link, prefix, parts.localBuckets, now)
     const budgets = new RedisBuckets(link, prefix, noBuckets, now)
-    const limitError = (): string | undefined => buckets.scriptError ?? budgets.scriptError
     const purgeState = new PurgeState()
     const tier = new RedisTier(link, {
       keyPrefix,
@@ -121,12 +126,10 @@ export class RedisConnection {
         link.isUp
           ? [
             ...settingsCheck.warnings,
-            ...(limitError() === undefined
-              ? []
-              : [`Redis does not count limits, so each process counts alone: ${limitError()}`]),
-            ...(leases.scriptError === undefined
-              ? []
-              : [`Redis grants no leases, so each host fetches for itself: ${leases.scriptError}`]),
+            ...Object.entries(scriptWarnings).flatMap(([operation, text]) => {
+              const error = link.scriptErrorOf(operation as keyof typeof scriptWarnings)
+              return error === undefined ? [] : [`${text}: ${error}`]
+            }),
             ...unreadReasons()
           ]
           : [],

@@ -54,18 +54,12 @@ export class RedisBuckets implements TokenBuckets {
   readonly #now: () => number
   // Caches rejections, so that a flood costs Redis few commands.
   readonly #limitedUntilMs = new Map<string, number>()
-  #scriptError: string | undefined
 
   constructor (link: RedisLink, prefix: string, fallback: TokenBuckets, now: () => number) {
     this.#link = link
     this.#prefix = `${prefix}taken:`
     this.#fallback = fallback
     this.#now = now
-  }
-
-  /** Last error of the script from a Redis that responds otherwise. */
-  get scriptError (): string | undefined {
-    return this.#scriptError
   }
 
   async take (clientId: string, allowance: ClientRateLimit, count = 1): Promise<number> {
@@ -89,10 +83,7 @@ export class RedisBuckets implements TokenBuckets {
 
   refund (clientId: string, allowance: ClientRateLimit): void {
     this.#limitedUntilMs.delete(clientId)
-    this.#link.run(
-      'limit',
-      async client => await client.eval(refundScript, 1, this.#prefix + clientId, 1000 / allowance.perSecond)
-    )
+    this.#link.runScript('limit', refundScript, [this.#prefix + clientId], [1000 / allowance.perSecond])
       // Refunds locally, where the token was taken if Redis was down then too.
       .catch(() => this.#fallback.refund(clientId, allowance))
   }
@@ -111,18 +102,9 @@ export class RedisBuckets implements TokenBuckets {
 
   /** Undefined where Redis gives no number. */
   async #runScript (script: string, clientId: string, ...values: number[]): Promise<number | undefined> {
-    try {
-      const result = await this.#link.run(
-        'limit',
-        async client => await client.eval(script, 1, this.#prefix + clientId, ...values)
-      )
-      this.#scriptError = undefined
-      return typeof result === 'number' ? result : undefined
-    } catch (error) {
-      // The link counts the failure; a script error lasts until an operator changes Redis.
-      if (error instanceof Error && error.name === 'ReplyError') this.#scriptError = error.message
-      return undefined
-    }
+    // The link counts the failure.
+    const result = await this.#link.runScript('limit', script, [this.#prefix + clientId], values).catch(() => undefined)
+    return typeof result === 'number' ? result : undefined
   }
 
   #rememberLimited (clientId: string, waitMs: number): void {

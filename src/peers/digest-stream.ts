@@ -99,23 +99,17 @@ export interface StreamTurn {
 
 /** Stream of digests in Redis whose ids are versions, and the lease of the host that reads the tail for all. */
 export class DigestStream {
-  readonly #link: Pick<RedisLink, 'run'>
+  readonly #link: Pick<RedisLink, 'runScript'>
   readonly #keys: readonly [stream: string, lease: string, stop: string]
   readonly #source: string
-  #scriptError: string | undefined
 
   /** `source` names this process. */
-  constructor (link: Pick<RedisLink, 'run'>, prefix: string, name: string, source: string) {
+  constructor (link: Pick<RedisLink, 'runScript'>, prefix: string, name: string, source: string) {
     this.#link = link
     // One hash tag, because a cluster runs a script on keys of one slot only.
     const stream = `${prefix}{tail:${name}}`
     this.#keys = [stream, `${stream}:lease`, `${stream}:stop`]
     this.#source = source
-  }
-
-  /** Last error of a script from a Redis that responds otherwise. */
-  get scriptError (): string | undefined {
-    return this.#scriptError
   }
 
   /** Reads what is after a place; with nothing there, takes the lease or renews it, if this process may lead. */
@@ -164,19 +158,7 @@ export class DigestStream {
   }
 
   async #eval (script: string, ...args: Array<string | number | bigint>): Promise<unknown> {
-    try {
-      const reply = await this.#link.run(
-        'tail',
-        async client => await client.eval(script, this.#keys.length, ...this.#keys, ...args.map(String)),
-        timeoutMs
-      )
-      this.#scriptError = undefined
-      return reply
-    } catch (error) {
-      // A script error lasts until an operator changes Redis.
-      if (error instanceof Error && error.name === 'ReplyError') this.#scriptError = error.message
-      throw error
-    }
+    return await this.#link.runScript('tail', script, this.#keys, args.map(String), timeoutMs)
   }
 }
 

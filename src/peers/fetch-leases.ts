@@ -134,7 +134,7 @@ export class FetchLeases {
 
 /** Parts that leases in Redis need. */
 export interface RedisLeasesOptions {
-  readonly link: Pick<RedisLink, 'isSteady' | 'run'>
+  readonly link: Pick<RedisLink, 'isSteady' | 'runScript'>
   readonly prefix: string
   readonly peers: Pick<Peers, 'publish'>
   readonly lastPurge: () => string
@@ -170,15 +170,9 @@ return #held - #ARGV[1]
 export class RedisLeases implements LeasePlace {
   readonly sendsEntries = false
   readonly #options: RedisLeasesOptions
-  #scriptError: string | undefined
 
   constructor (options: RedisLeasesOptions) {
     this.#options = options
-  }
-
-  /** Last error of a script from a Redis that responds otherwise. */
-  get scriptError (): string | undefined {
-    return this.#scriptError
   }
 
   get isUsable (): boolean {
@@ -191,17 +185,10 @@ export class RedisLeases implements LeasePlace {
   }
 
   async take (id: string, token: string, ms: number): Promise<boolean> {
-    try {
-      const result = await this.#run(takeScript, id, token, ms)
-      // Rejects what the script cannot return.
-      if (result !== 1 && result !== 0) throw invalidResult
-      this.#scriptError = undefined
-      return result === 1
-    } catch (error) {
-      // A script error lasts until an operator changes Redis.
-      if (error instanceof Error && error.name === 'ReplyError') this.#scriptError = error.message
-      throw error
-    }
+    const result = await this.#run(takeScript, id, token, ms)
+    // Rejects what the script cannot return.
+    if (result !== 1 && result !== 0) throw invalidResult
+    return result === 1
   }
 
   async renew (id: string, token: string, ms: number): Promise<void> {
@@ -216,7 +203,7 @@ export class RedisLeases implements LeasePlace {
 
   async #run (script: string, id: string, ...args: ReadonlyArray<string | number>): Promise<unknown> {
     const { link, prefix } = this.#options
-    return await link.run('lease', async client => await client.eval(script, 1, `${prefix}lease:${id}`, ...args))
+    return await link.runScript('lease', script, [`${prefix}lease:${id}`], args)
   }
 }
 

@@ -52,18 +52,14 @@ export class RedisRecords implements Records {
   }
 
   async read (name: string): Promise<string | undefined> {
-    return await this.#run(async client => await readKey(client, this.#prefix + name)) ?? undefined
+    const read = async (client: RedisClient): Promise<string | null> => await readKey(client, this.#prefix + name)
+    return await this.#link.run('control', read, controlTimeoutMs) ?? undefined
   }
 
   async replace (name: string, before: string | undefined, after: string): Promise<boolean> {
     const key = this.#prefix + name
-    return await this.#run(
-      async client => await client.eval(replaceScript, 1, key, before ?? '', after, this.#ttlSeconds)
-    ) === 1
-  }
-
-  async #run<T> (command: (client: RedisClient) => Promise<T>): Promise<T> {
-    return await this.#link.run('control', command, controlTimeoutMs)
+    const args = [before ?? '', after, this.#ttlSeconds]
+    return await this.#link.runScript('control', replaceScript, [key], args, controlTimeoutMs) === 1
   }
 }
 

@@ -27,7 +27,7 @@ export interface ProvenRoot {
 
 /** Parts that reading the tail together needs. */
 export interface RedisTailOptions {
-  readonly link: Pick<RedisLink, 'isSteady' | 'run'>
+  readonly link: Pick<RedisLink, 'isSteady' | 'runScript'>
   readonly prefix: string
   /** Names what digests depend on, such as the release: only equal hosts read together. */
   readonly form: string
@@ -125,11 +125,6 @@ export class RedisTail implements SharedTail {
 
   constructor (options: RedisTailOptions) {
     this.#options = options
-  }
-
-  /** Last error of a script from a Redis that responds otherwise. */
-  get scriptError (): string | undefined {
-    return this.#stream?.scriptError
   }
 
   /** Time since a digest of another host brought a head. */

@@ -58,6 +58,7 @@ export class RedisLink {
   #readOnlyWaitMs = minReadOnlyWaitMs
   #readOnlyWaitUntilMs = -Infinity
   #failedAtMs = -Infinity
+  readonly #scriptErrors = new Map<RedisOperation, string>()
 
   constructor (client: RedisClient, options: RedisLinkOptions) {
     this.#client = client
@@ -132,6 +133,31 @@ export class RedisLink {
   ): Promise<T> {
     if (!this.#breaker.isClosed) throw downFailure
     return await this.#run(operation, command, timeoutMs)
+  }
+
+  /** Runs a script, and remembers its error, which lasts until an operator changes Redis. */
+  async runScript (
+    operation: RedisOperation,
+    script: string,
+    keys: readonly string[],
+    args: ReadonlyArray<string | number>,
+    timeoutMs?: number
+  ): Promise<unknown> {
+    try {
+      const evaluate = async (client: RedisClient): Promise<unknown> =>
+        await client.eval(script, keys.length, ...keys, ...args)
+      const result = await this.run(operation, evaluate, timeoutMs)
+      this.#scriptErrors.delete(operation)
+      return result
+    } catch (error) {
+      if (isErrorReply(error)) this.#scriptErrors.set(operation, error.message)
+      throw error
+    }
+  }
+
+  /** Error of the last script of an operation from a Redis that responds otherwise; undefined after a success. */
+  scriptErrorOf (operation: RedisOperation): string | undefined {
+    return this.#scriptErrors.get(operation)
   }
 
   /** Probes because another process has lost Redis; a failure opens the circuit. */

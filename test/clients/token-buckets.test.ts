@@ -17,13 +17,13 @@ async function sharedAt (
   t: Test,
   redis: RedisProcess,
   alone: TokenBuckets
-): Promise<{ buckets: RedisBuckets, failed: string[] }> {
+): Promise<{ buckets: RedisBuckets, link: RedisLink, failed: string[] }> {
   const failed: string[] = []
   const nothing = (): void => {}
   const link = redisLinkTo(t, redis.url, operation => failed.push(operation))
   await link.start({ onUp: nothing, onDown: nothing })
   await until(() => link.isUp, 'Redis responds')
-  return { buckets: new RedisBuckets(link, 'varve:1:', alone, () => performance.now()), failed }
+  return { buckets: new RedisBuckets(link, 'varve:1:', alone, () => performance.now()), link, failed }
 }
 
 /** Waits until the clock has advanced, since a timer may fire a millisecond early. */
@@ -199,14 +199,14 @@ t.test('an impossible or malformed value in Redis counts as none', async t => {
 t.test('without Redis, or after its error, a process counts locally and reports the failure', async t => {
   const redis = await startRedis(t)
   const alone = new LocalBuckets(() => 0)
-  const { buckets, failed } = await sharedAt(t, redis, alone)
+  const { buckets, link, failed } = await sharedAt(t, redis, alone)
   await redis.client.lpush('varve:1:taken:a', 'of another type')
   t.same([await buckets.take('a', few), await buckets.take('a', few), await buckets.take('a', few)], [0, 0, 0])
   t.ok(await buckets.take('a', few) > 0)
   t.same(failed, ['limit', 'limit', 'limit', 'limit'])
-  t.match(buckets.scriptError, /WRONGTYPE/)
+  t.match(link.scriptErrorOf('limit'), /WRONGTYPE/)
   t.equal(await buckets.take('c', few), 0)
-  t.equal(buckets.scriptError, undefined, 'the error is over')
+  t.equal(link.scriptErrorOf('limit'), undefined, 'the error is over')
   await redis.kill()
   t.ok(await buckets.take('a', few) > 0)
   t.equal(await buckets.take('b', few), 0)
@@ -214,7 +214,7 @@ t.test('without Redis, or after its error, a process counts locally and reports 
 
 t.test('an impossible result from Redis is ignored, so it neither opens nor closes the limit', async t => {
   for (const lie of ['0', '-1', null, NaN, -1, 1e12, Infinity, [0]]) {
-    const link = { run: async () => lie } as unknown as RedisLink
+    const link = { runScript: async () => lie } as unknown as RedisLink
     const buckets = new RedisBuckets(link, '', new LocalBuckets(() => 0), () => 0)
     t.same(
       [await buckets.take('a', few), await buckets.take('a', few), await buckets.take('a', few)],

@@ -211,18 +211,12 @@ export async function breakableLink (t: Test, redis: RedisProcess): Promise<Brea
     failures: 0,
     link: {
       isSteady: true,
-      run: async (operation, command, timeoutMs) =>
-        await inner.run(operation, async client => {
-          const { breaks } = broken
-          const breakable = {
-            eval: async (script: string, ...args: [number]) => {
-              if (breaks === undefined || !script.includes(breaks)) return await client.eval(script, ...args)
-              broken.failures++
-              throw new Error('a script fails')
-            }
-          }
-          return await command(breakable as never)
-        }, timeoutMs)
+      runScript: async (operation, script, ...parts) => {
+        const { breaks } = broken
+        if (breaks === undefined || !script.includes(breaks)) return await inner.runScript(operation, script, ...parts)
+        broken.failures++
+        throw new Error('a script fails')
+      }
     }
   }
   return broken
