@@ -1,7 +1,7 @@
 import { type TokenBuckets } from '../clients/token-buckets.js'
 import { ChainVerifier, referenceOf } from '../chain/chain-verifier.js'
 import { Spaces } from '../chain/spaces.js'
-import { Tracker, ChainChanges, ChainEvents } from '../chain/tracker.js'
+import { Tracker, ChainEvents } from '../chain/tracker.js'
 import { type LeasePlace } from '../peers/fetch-leases.js'
 import { type Carrier, Peers } from '../peers/peers.js'
 import { SharedHead } from '../peers/shared-head.js'
@@ -51,7 +51,7 @@ export function buildChain (
   const events = new ChainEvents()
   const { hostRecords } = host.carrier
   const isShared = redis !== undefined || diskLog !== undefined || hostRecords !== undefined
-  const tracker = new Tracker(chainId ?? undefined, now, events, isShared, new ChainChanges(now))
+  const tracker = new Tracker(chainId ?? undefined, now, events, isShared)
   const headPollers = new HeadPollers(() => tracker.position !== undefined, now)
   const upstreamPool = new UpstreamPool({
     onOldest: oldest => tracker.setOldest(oldest),

@@ -13,6 +13,10 @@ import { TypedEvent } from '../typed-event.js'
 // A head this far above the newest known one needs a proof: a false header would hide all true positions after it.
 const maxUnprovenVersions = 10_000n
 const maxUnprovenUsec = 60_000_000n
+// Most changes of chain within the span, whatever upstreams and replicas say (law 10: nothing grows without bound);
+// purges by hand do not count.
+const maxChanges = 5
+const changesSpanMs = 60_000
 
 /** Relation of a response's position to the served head. */
 export type PositionRelation = 'ahead' | 'behind' | 'reset' | 'other_chain'
@@ -40,11 +44,12 @@ export interface SharedHeads {
 export class Tracker {
   readonly #now: () => number
   readonly #events: ChainEvents
-  readonly #changes: ChainChanges
   readonly #configuredId: number | undefined
   #chainId: number | undefined
   #space: Space | undefined
   readonly #isShared: boolean
+  // Times of the last changes of chain.
+  #changedAtMs: readonly number[] = []
   #served: ResponsePosition | undefined
   // Head that all processes have, while some may lack the newest one.
   #held: ResponsePosition | undefined
@@ -68,14 +73,12 @@ export class Tracker {
     chainId: number | undefined,
     now: () => number,
     events = new ChainEvents(),
-    isShared = false,
-    changes = new ChainChanges(now)
+    isShared = false
   ) {
     this.#configuredId = chainId
     this.#chainId = chainId
     this.#now = now
     this.#events = events
-    this.#changes = changes
     this.#isShared = isShared
     this.#beginSpace()
   }
@@ -255,9 +258,13 @@ export class Tracker {
     return true
   }
 
-  /** Counts a change of chain; returns false while the bound of changes a minute is reached. */
+  /** Counts a change of chain, however it was noticed; returns false if the last minute had five: it must wait. */
   beginChange (): boolean {
-    return this.#changes.begin()
+    const now = this.#now()
+    const recent = this.#changedAtMs.filter(atMs => now - atMs < changesSpanMs)
+    if (recent.length >= maxChanges) return false
+    this.#changedAtMs = [...recent, now]
+    return true
   }
 
   /** Begins a new space after a chain reset; returns false if the change must wait. */
@@ -367,29 +374,6 @@ export function isJump (head: Head, from: Head): boolean {
 /** Returns true if two responses of one time state the same position, give or take some blocks. */
 export function isNear (a: Position, b: Position): boolean {
   return a.chainId === b.chainId && !contradicts(a, b) && !isJump(a.head, b.head) && !isJump(b.head, a.head)
-}
-
-// Most changes of chain within the span, whatever upstreams and replicas say (law 10: nothing grows without bound).
-const maxChanges = 5
-const spanMs = 60_000
-
-/** Bounds changes of chain, however they are noticed. Purges by hand do not count. */
-export class ChainChanges {
-  readonly #now: () => number
-  #beganAtMs: readonly number[] = []
-
-  constructor (now: () => number) {
-    this.#now = now
-  }
-
-  /** Counts a change of chain; returns false if the last minute had five, so that the change must wait. */
-  begin (): boolean {
-    const now = this.#now()
-    this.#beganAtMs = this.#beganAtMs.filter(atMs => now - atMs < spanMs)
-    if (this.#beganAtMs.length >= maxChanges) return false
-    this.#beganAtMs = [...this.#beganAtMs, now]
-    return true
-  }
 }
 
 /** Events about the chain that keys name and about its head; `app/subscribers.ts` lists who reacts. */

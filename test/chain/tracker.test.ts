@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { type Position } from '../../src/api/position.js'
 import { Space } from '../../src/chain/space.js'
-import { Tracker, ChainChanges, ChainEvents } from '../../src/chain/tracker.js'
+import { Tracker, ChainEvents } from '../../src/chain/tracker.js'
 import { check, seedTitle } from '../support/properties.js'
 
 const at = (version: number, time = version * 10, oldest = 0, chainId = 4): Position => ({
@@ -314,7 +314,7 @@ t.test('the followed head has the oldest version of all upstreams, and no reset 
 t.test('a sixth change of chain within a minute is another chain, until the minute is over', async t => {
   let nowMs = 0
   const now = (): number => nowMs
-  const tracker = new Tracker(undefined, now, new ChainEvents(), false, new ChainChanges(now))
+  const tracker = new Tracker(undefined, now)
   tracker.learn(at(100, 1000), 'x-aptos-')
   const lower = (nth: number): string => tracker.learn(at(100 - nth, 1000 + nth), 'x-aptos-')
   t.same([1, 2, 3, 4, 5, 6].map(lower), [...Array<string>(5).fill('reset'), 'other_chain'])
