@@ -7,7 +7,6 @@ import { hasRedis } from '../config/value-checks.js'
 import { VersionWaits } from '../chain/version-waits.js'
 import { LowestRecentRequest } from '../proxy/history-forecast.js'
 import { type Metrics } from '../metrics/metrics.js'
-import { WaiterPolls } from '../upstreams/head-pollers.js'
 import { InFlightBytes } from '../upstreams/in-flight-bytes.js'
 import { SharedProbes } from '../upstreams/shared-probes.js'
 import { AuditSampler } from '../proxy/audit-sampler.js'
@@ -83,13 +82,10 @@ export function buildComponents (
     lease: host.lease,
     hostTailOf: parts => redisBackend?.tailOf(parts)
   })
-  const versionWaits = new VersionWaits(
-    tracker,
-    new WaiterPolls(() => {
-      headPollers.pollForWaiters()
-      following.follower?.catchUp()
-    }, now)
-  )
+  const versionWaits = new VersionWaits(tracker, () => {
+    headPollers.pollForWaiters()
+    following.follower?.catchUp()
+  }, now)
   const peerSync = new PeerSync({
     ...chain,
     redis: redisBackend?.shared,

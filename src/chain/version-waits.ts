@@ -1,3 +1,4 @@
+import { waiterPollEveryMs } from '../upstreams/polling-policy.js'
 import { type Tracker } from './tracker.js'
 
 /** Results of a wait for a version; `too_many_waits` where the total or the client's limit is used up. */
@@ -5,12 +6,6 @@ export const versionWaitResults = ['reached', 'timeout', 'too_many_waits'] as co
 
 /** One result of a wait. */
 export type VersionWaitResult = typeof versionWaitResults[number]
-
-/** Polls of the upstreams' heads while a request waits. */
-export interface WaiterPolling {
-  start(): void
-  stop(): void
-}
 
 interface Waiter {
   readonly version: bigint
@@ -27,14 +22,19 @@ const maxWaitsPerClient = 250
 /** Requests that wait until the served head reaches a version. */
 export class VersionWaits {
   readonly #tracker: Pick<Tracker, 'known'>
-  readonly #polling: WaiterPolling
+  readonly #poll: () => void
+  readonly #now: () => number
   readonly #waiters = new Set<Waiter>()
   readonly #byClient = new Map<string, number>()
+  #timer: NodeJS.Timeout | undefined
+  #polledAtMs = -Infinity
   #isClosed = false
 
-  constructor (tracker: Pick<Tracker, 'known'>, polling: WaiterPolling) {
+  /** `poll` asks the upstreams for their heads, at once and then at a short interval until no request waits. */
+  constructor (tracker: Pick<Tracker, 'known'>, poll: () => void, now: () => number) {
     this.#tracker = tracker
-    this.#polling = polling
+    this.#poll = poll
+    this.#now = now
   }
 
   /** Number of waits now. */
@@ -56,14 +56,14 @@ export class VersionWaits {
           clearTimeout(timer)
           this.#waiters.delete(waiter)
           this.#releaseWait(clientId)
-          if (this.#waiters.size === 0) this.#polling.stop()
+          if (this.#waiters.size === 0) clearInterval(this.#timer)
           resolve(result)
         }
       }
       // A process with no other work has no client left to serve.
       const timer = setTimeout(() => waiter.finish('timeout'), timeoutMs).unref()
       this.#waiters.add(waiter)
-      if (this.#waiters.size === 1) this.#polling.start()
+      if (this.#waiters.size === 1) this.#startPolling()
     })
   }
 
@@ -76,6 +76,17 @@ export class VersionWaits {
   close (): void {
     this.#isClosed = true
     for (const waiter of this.#waiters) waiter.finish('timeout')
+  }
+
+  // Polls at once too, because the head may have advanced since the last poll.
+  #startPolling (): void {
+    this.#timer = setInterval(() => this.#pollNow(), waiterPollEveryMs).unref()
+    if (this.#now() - this.#polledAtMs >= waiterPollEveryMs) this.#pollNow()
+  }
+
+  #pollNow (): void {
+    this.#polledAtMs = this.#now()
+    this.#poll()
   }
 
   #hasReached (version: bigint): boolean {

@@ -8,8 +8,7 @@ import {
   pollIntervalMs,
   reachabilityTimeoutMs,
   type PolledUpstream,
-  quarantinedPollEveryMs,
-  waiterPollEveryMs
+  quarantinedPollEveryMs
 } from './polling-policy.js'
 import { UpstreamFailure, isInconclusive } from './upstream-failure.js'
 import { type UpstreamRequest, probeRequest } from './upstream-request.js'
@@ -243,34 +242,5 @@ export class HeadPollers {
   async #waitForChain (pollOne: (poll: HeadPoller) => Promise<void>): Promise<void> {
     const polls = this.#heads.map(async ({ poll }) => await pollOne(poll))
     for (const poll of polls) if (!this.#isChainKnown()) await poll
-  }
-}
-
-/** Polls for requests that wait for a version: at once, then at a short interval until none waits. */
-export class WaiterPolls {
-  readonly #poll: () => void
-  readonly #now: () => number
-  #timer: NodeJS.Timeout | undefined
-  #polledAtMs = -Infinity
-
-  constructor (poll: () => void, now: () => number) {
-    this.#poll = poll
-    this.#now = now
-  }
-
-  // Polls at once too, because the head may have advanced since the last poll.
-  start (): void {
-    this.#timer = setInterval(() => this.#pollNow(), waiterPollEveryMs).unref()
-    if (this.#now() - this.#polledAtMs >= waiterPollEveryMs) this.#pollNow()
-  }
-
-  stop (): void {
-    clearInterval(this.#timer)
-    this.#timer = undefined
-  }
-
-  #pollNow (): void {
-    this.#polledAtMs = this.#now()
-    this.#poll()
   }
 }

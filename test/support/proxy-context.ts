@@ -5,7 +5,7 @@ import { VersionWaits } from '../../src/chain/version-waits.js'
 import { LowestRecentRequest } from '../../src/proxy/history-forecast.js'
 import { Tracker, ChainEvents } from '../../src/chain/tracker.js'
 import { UpstreamPool } from '../../src/upstreams/upstream-pool.js'
-import { HeadPoller, WaiterPolls } from '../../src/upstreams/head-pollers.js'
+import { HeadPoller } from '../../src/upstreams/head-pollers.js'
 import { UpstreamSoftwareReleases } from '../../src/upstreams/upstream-software-releases.js'
 import { InFlightBytes } from '../../src/upstreams/in-flight-bytes.js'
 import { AuditSampler } from '../../src/proxy/audit-sampler.js'
@@ -31,10 +31,9 @@ export function contextAt (t: Test, url: string, clock = { ms: 0 }): { context: 
   const nothing = (): void => {}
   const events = new ChainEvents()
   const tracker = new Tracker(undefined, () => 0, events)
-  const waiterPolls = new WaiterPolls(() => {
+  const versionWaits = new VersionWaits(tracker, () => {
     poll.poll().catch(nothing)
   }, () => performance.now())
-  const versionWaits = new VersionWaits(tracker, waiterPolls)
   events.servedHeadAdvanced.subscribe(() => {
     versionWaits.finishReached()
   })
