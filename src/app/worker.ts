@@ -5,7 +5,7 @@ import { LocalBuckets, noBuckets } from '../clients/token-buckets.js'
 import { Metrics } from '../metrics/metrics.js'
 import { processStatusOf } from '../http/status.js'
 import { IpcBuckets, IpcCarrier, logThrough, memberMethodsOf } from '../peers/ipc-carrier.js'
-import { IpcCalls } from '../peers/ipc-calls.js'
+import { IpcCalls, isCall } from '../peers/ipc-calls.js'
 import { IpcLeases } from '../peers/fetch-leases.js'
 import { Deferred } from '../peers/deferred.js'
 import {
@@ -100,24 +100,10 @@ class PrimaryLink {
   }
 
   receive (message: ToWorker): void {
-    switch (message.kind) {
-      case 'start':
-        return this.#start.resolve(message)
-      case 'stop':
-        return this.#stop.resolve(message.deadlines)
-      case 'call':
-      case 'result':
-        return this.#primary.receive(message)
-      case 'changed':
-      case 'head':
-      case 'heads':
-      case 'fetched':
-      case 'tail':
-      case 'digests':
-      case 'demand':
-      case 'polled':
-        return this.#carrier.receive(message)
-    }
+    if (message.kind === 'start') this.#start.resolve(message)
+    else if (message.kind === 'stop') this.#stop.resolve(message.deadlines)
+    else if (isCall(message)) this.#primary.receive(message)
+    else this.#carrier.receive(message)
   }
 
   /** Serves until a `stop` message. */

@@ -9,6 +9,11 @@ export type CallMessage =
   | { readonly kind: 'call', readonly id: number, readonly method: string, readonly args: readonly unknown[] }
   | { readonly kind: 'result', readonly id: number, readonly value?: unknown, readonly failure?: Failure }
 
+/** Returns true for a call or its result. */
+export function isCall (message: { readonly kind: string }): message is CallMessage {
+  return message.kind === 'call' || message.kind === 'result'
+}
+
 /** Error of a call whose process did not respond in time. */
 export const noResponse = unavailableError('another process of varve did not respond in time')
 

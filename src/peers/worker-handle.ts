@@ -3,7 +3,7 @@ import { createInterface } from 'node:readline'
 import { withTimeout } from '../with-timeout.js'
 import { closeUnacceptedConnections, type RejectedConnections } from '../node.js'
 import { Deferred } from './deferred.js'
-import { IpcCalls } from './ipc-calls.js'
+import { IpcCalls, isCall } from './ipc-calls.js'
 import {
   type PrimaryMethods,
   type SentMessage,
@@ -119,22 +119,9 @@ export class WorkerHandle {
 
   #onMessage (message: ToPrimary): void {
     this.#silentTicks = 0
-    switch (message.kind) {
-      case 'state':
-        return this.#onState(message)
-      case 'call':
-      case 'result':
-        return this.calls.receive(message)
-      case 'changed':
-      case 'head':
-      case 'heads':
-      case 'fetched':
-      case 'tail':
-      case 'digests':
-      case 'demand':
-      case 'polled':
-        return this.#options.onMessage(message, this)
-    }
+    if (message.kind === 'state') this.#onState(message)
+    else if (isCall(message)) this.calls.receive(message)
+    else this.#options.onMessage(message, this)
   }
 
   #onState (message: Extract<ToPrimary, { kind: 'state' }>): void {
