@@ -14,7 +14,7 @@ import { type RecordedSpaces } from '../peers/recorded-spaces.js'
 import { type LogSettings } from '../peers/messages.js'
 import { withTimeout } from '../with-timeout.js'
 import { type Chain } from './chain.js'
-import { logName, openFolder, lockFolder, type OpenFolder, ownerOf } from './disk-folder.js'
+import { isSame, logName, openFolder, lockFolder, type OpenFolder, ownerOf } from './disk-folder.js'
 import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { lstat, mkdir, readdir, readFile, rm, statfs } from 'node:fs/promises'
@@ -128,6 +128,7 @@ export async function openOwnedLog (
     const timers: NodeJS.Timeout[] = []
     let restoring = Promise.resolve()
     const restore = async (): Promise<void> => {
+      await folder.restore()
       if (folder.isLost) {
         timers.forEach(clearInterval)
         keeper.giveUp()
@@ -176,7 +177,6 @@ const path = '/dev/shm'
 // The magic number of tmpfs in statfs(2): nothing else is known to be memory.
 const tmpfs = 0x01021994
 const ownName = /^varve-(\d+)-(\d+)-[0-9a-f]{8}$/
-const checkEveryMs = 500
 
 /**
  * Makes a folder in memory for the log of all workers, which goes with this process; undefined, with a warning that
@@ -209,22 +209,19 @@ async function makeFolderOf (log: Logger): Promise<OpenFolder> {
     await rm(folder, { recursive: true, force: true })
     throw error
   })
-  const { ino, birthtimeMs } = await lstat(folder)
+  const own = await lstat(folder)
   let isLost = false
-  const timer = setInterval(() =>
-    lstat(folder).catch(() => undefined).then(found => {
-      if (found?.ino === ino && found.birthtimeMs === birthtimeMs) return
-      isLost = true
-      clearInterval(timer)
-      log.error({ path: folder }, 'the memory that workers share was removed: each has its own cache until a restart')
-    }, () => {}), checkEveryMs).unref()
   return {
     path: folder,
     get isLost () {
       return isLost
     },
+    restore: async () => {
+      if (isSame(await lstat(folder).catch(() => undefined), own)) return
+      isLost = true
+      log.error({ path: folder }, 'the memory that workers share was removed: each has its own cache until a restart')
+    },
     close: async () => {
-      clearInterval(timer)
       // Before the lock, without which no start would remove it.
       if (!isLost) await rm(join(folder, logName), { recursive: true, force: true })
       await lock.close()

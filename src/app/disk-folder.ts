@@ -26,6 +26,8 @@ export interface OpenFolder {
   readonly path: string
   /** True once another process has it, after it was removed or emptied. */
   readonly isLost: boolean
+  /** Makes the folder again where it was removed, or finds that it is lost. */
+  restore(): Promise<void>
   /** Gives the folder up. */
   close(): Promise<void>
 }
@@ -51,7 +53,6 @@ export interface DiskFolderFacts {
 }
 
 const bytesPerGb = 1024 ** 3
-const remakeEveryMs = 500
 const maxAnswerMs = 1000
 const descriptorsPath = '/proc/self/fd'
 // An empty file whose name marks a folder as varve's, so that no half-written mark can exist.
@@ -74,36 +75,31 @@ const ownNames: ReadonlySet<string> = new Set([mark, 'lock', logName, aside, ...
  * for the operator.
  */
 export async function openFolder (path: string, log: Logger): Promise<OpenFolder> {
-  const locked = { lock: await makeAndLock(path).catch(refuse), isLost: false }
-  const remake = async (): Promise<void> => {
-    const [marked, socket] = await Promise.all([mark, 'lock'].map(async name => await statsOf(join(path, name))))
-    if (marked !== undefined && isSame(socket, locked.lock.socket)) return
-    // Closes first, because a server that closes removes the name of its socket; but another's name must stay.
-    if (socket === undefined || isSame(socket, locked.lock.socket)) await locked.lock.close()
-    else await locked.lock.leave()
-    locked.lock = await makeAndLock(path, true)
-    log.warn({ path }, 'cache.disk.path was removed: made again')
-  }
-  const running: { remake?: Promise<void> | undefined } = {}
-  const timer = setInterval(() => {
-    running.remake ??= remake().catch((error: unknown) => {
-      if (!(error instanceof OwnedByOther)) return
-      locked.isLost = true
-      clearInterval(timer)
-      log.error({ path }, `cache.disk.path was removed, and now ${error.message}: off until a restart`)
-    }).finally(() => {
-      running.remake = undefined
-    })
-  }, remakeEveryMs).unref()
+  let lock = await makeAndLock(path).catch(refuse)
+  let isLost = false
   const folder = {
     path,
     get isLost () {
-      return locked.isLost
+      return isLost
+    },
+    restore: async () => {
+      const [marked, socket] = await Promise.all([mark, 'lock'].map(async name => await statsOf(join(path, name))))
+      const isOwn = isSame(socket, lock.socket)
+      if (marked !== undefined && isOwn) return
+      // Closes first, because a server that closes removes the name of its socket; but another's name must stay.
+      if (socket === undefined || isOwn) await lock.close()
+      else await lock.leave()
+      try {
+        lock = await makeAndLock(path, true)
+        log.warn({ path }, 'cache.disk.path was removed: made again')
+      } catch (error) {
+        if (!(error instanceof OwnedByOther)) throw error
+        isLost = true
+        log.error({ path }, `cache.disk.path was removed, and now ${error.message}: off until a restart`)
+      }
     },
     close: async () => {
-      clearInterval(timer)
-      await running.remake
-      if (!locked.isLost) await locked.lock.close()
+      if (!isLost) await lock.close()
     }
   }
   try {
@@ -241,7 +237,7 @@ async function removeFrom (path: string, names: RegExp): Promise<void> {
 }
 
 /** Returns true if both are stats of one file. */
-function isSame (one: Stats | undefined, other: Stats | undefined): boolean {
+export function isSame (one: Stats | undefined, other: Stats | undefined): boolean {
   return one?.ino === other?.ino && one?.birthtimeMs === other?.birthtimeMs
 }
 
