@@ -139,6 +139,17 @@ t.test('where memory has too little room each worker has its own, and a warning 
   t.equal((await sendRequest(varve.url, targets[0] as string)).status, 200)
 })
 
+t.test('with a read-only root workers share their memory all the same', { skip: mounts }, async t => {
+  const node = await startNode(t)
+  const script = `mount -t tmpfs tmpfs ${shm} && mount -o remount,bind,ro / && ! touch /varve-writes 2>/dev/null`
+  const { url } = await startAlone(t, node.url, 24, script)
+  const get = async (target: string): ReturnType<typeof sendRequest> => await sendRequest(url, target)
+  await until(
+    async () => (await readInAll({ get }, targets[0] as string)).every(how => how === memoryHit),
+    'every worker has it'
+  )
+})
+
 t.test('memory that fills up behind us costs no response and no purge', { skip: mounts }, async t => {
   const node = await startNode(t)
   const fill = `(while ! ls ${shm}/varve-*/log/; do sleep 0.1; done; head -c 60m /dev/zero > ${shm}/full)`
