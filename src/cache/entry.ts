@@ -3,8 +3,7 @@ import { type EntryInterval } from '../api/read.js'
 import { type Position } from '../api/position.js'
 import { type Coding } from '../api/accept-encoding.js'
 import { type StateDigest } from '../api/state-key.js'
-import { flattenHeader } from './flatten-header.js'
-import { printHeaders } from './print-headers.js'
+import { flattenHeader, printHeaders } from './print-headers.js'
 
 /** One form of an entry's body, prepared once so that a hit only writes it out. */
 export interface Representation {

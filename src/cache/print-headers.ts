@@ -21,3 +21,10 @@ export function printHeaders (rawHeaders: readonly string[]): string | undefined
 export function joinPrinted (first: string | undefined, second: string | undefined): string | undefined {
   return first === undefined || second === undefined ? undefined : first + second
 }
+
+/**
+ * Copies a latin1 header text into one flat string. V8 ropes keep their pieces alive and are flattened on every write.
+ */
+export function flattenHeader (text: string): string {
+  return Buffer.from(text, 'latin1').toString('latin1')
+}

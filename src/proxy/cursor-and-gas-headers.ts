@@ -1,4 +1,4 @@
-import { flattenHeader } from '../cache/flatten-header.js'
+import { flattenHeader } from '../cache/print-headers.js'
 import { headerNamesOf, headerSuffix, ownHeaderFamily } from '../api/position.js'
 import { type UpstreamResponse, headerOf } from '../api/upstream-response.js'
 import { upstreamCursorOf, pinCursor } from '../api/pinned-cursor.js'

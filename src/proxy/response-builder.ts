@@ -1,7 +1,6 @@
 import { type Compressor } from '../cache/compressor.js'
 import { etagForCoding, type Entry, computeEtag } from '../cache/entry.js'
-import { flattenHeader } from '../cache/flatten-header.js'
-import { joinPrinted, printHeaders } from '../cache/print-headers.js'
+import { flattenHeader, joinPrinted, printHeaders } from '../cache/print-headers.js'
 import { type EncryptionKey, type Tracker } from '../chain/tracker.js'
 import { type UpstreamResponse, contentTypeOf, headerOf, type RemainingBody } from '../api/upstream-response.js'
 import { readAcceptEncoding } from '../api/accept-encoding.js'
