@@ -16,7 +16,7 @@ import { noResponse } from '../peers/ipc-calls.js'
 import { memberOf } from '../peers/ipc-carrier.js'
 import { noCarrier } from '../peers/peers.js'
 import { type Records, HostRecords } from '../peers/records.js'
-import { WorkerPool, type Program, type WorkerPoolOptions } from '../peers/worker-pool.js'
+import { type Program, type WorkerHandle, WorkerPool, type WorkerPoolOptions } from '../peers/worker-pool.js'
 import {
   type PrimaryMethods,
   type RecordPlace,
@@ -24,7 +24,6 @@ import {
   type ShutdownDeadlines,
   type StartMessage
 } from '../peers/messages.js'
-import { type WorkerHandle } from '../peers/worker-handle.js'
 import { openRedis } from './components.js'
 import { openOwnedLog, type OwnedLog, sharedPart } from './disk-backend.js'
 import { type Serving } from './proxy-server.js'
