@@ -307,6 +307,8 @@ export class DiskKeeper {
       // Law 7: chains never mix.
       evicted.push(segment.space === space.name ? hits : { ...hits, places: [] })
     }
+    // A reload may have raised the number of processes that append.
+    if (isOver()) throw new Error('more processes write than the log has room for')
     const number = continued?.number ?? ++this.#lastNumber
     this.#segments.set(number, { number, space: space.name, bytes: continued?.bytes ?? 0, writer: member })
     if (evicted.length > 0) this.#waitForCopies()

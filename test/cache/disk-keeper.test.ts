@@ -367,3 +367,15 @@ t.test('a keeper that has lost its folder confirms purges, and touches no file',
   t.same(readdirSync(one.path), before.filter(name => name !== 'purges'))
   t.match(one.tier.warnings, ['disk rejects writes: the folder is gone, or another varve has it'])
 })
+
+t.test('more processes than the log was made for get no more room than it has', async t => {
+  const { keeper, tier } = await openDiskTier(t, testFolder(t), room, true, { writers: 1 })
+  await tier.close()
+  const began = await Promise.allSettled(Array.from({ length: 20 }, async () => {
+    const member = keeper.for(memberWith())
+    await member.joinLog()
+    return await member.beginSegment({ space, bytes: 1000, mustEvict: false })
+  }))
+  t.equal(began.filter(({ status }) => status === 'fulfilled').length, 15)
+  t.match(began.at(-1), { reason: new Error('more processes write than the log has room for') })
+})
