@@ -74,6 +74,12 @@ t.test('every file that the README or another page links to or names exists', as
   }
 })
 
+t.test('every page of docs begins with its title', async t => {
+  for (const name of readdirSync(join(root, 'docs')).filter(name => name.endsWith('.md'))) {
+    t.match(text('docs', name), /^# \S.*\n\n\S/, name)
+  }
+})
+
 t.test('every table of docs begins with a head, so no empty line splits one', async t => {
   for (const name of readdirSync(join(root, 'docs')).filter(name => name.endsWith('.md'))) {
     const lines = text('docs', name).replace(/^```[^]*?^```$/gm, '').split('\n')
