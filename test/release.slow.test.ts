@@ -80,6 +80,8 @@ t.test('the job that packs leaves package, SBOM, digests and notes, with the rep
   })
   t.match(packed('config/prometheus-rules.yml'), `${repository}/blob/${tag}/docs/runbooks.md#`)
   t.notMatch(packed('config/prometheus-rules.yml'), 'varve.example')
+  t.match(packed('README.md'), `$ npx ${name} --upstream`)
+  t.match(packed('README.md'), ' ghcr.io/owner/varve serve', 'the image that the workflow pushes')
 })
 
 t.test('the released package installs for all users', async t => {
