@@ -46,7 +46,12 @@ function isInline (values: LabelValues): values is readonly string[] {
   return typeof values !== 'string' && values.length <= mostInline
 }
 
-const valuesOf = (values: readonly string[]): string => values.map(code).join(', ')
+// Statuses of HTTP need no list: those that have no series of their own count as their class.
+const valuesOf = (values: readonly string[]): string => {
+  const statuses = values.filter(value => /^\d{3}$/.test(value))
+  const others = values.filter(value => !statuses.includes(value)).map(code)
+  return [...statuses.length > 0 ? [`${statuses.length} statuses of HTTP`] : [], ...others].join(', ')
+}
 
 function lists (): string {
   const users = new Map<string, string[]>()
