@@ -14,16 +14,22 @@ function commandsPage (): string {
 }
 
 function sectionOf ({ name, summary, aside = '', usage, flags, notes = [], examples }: Command): string {
-  const table = flags.map(flag =>
-    `| \`${shownFlag(flag)}\` | ${escaped(flag.text)}${flag.variable === undefined ? '' : ` (\`${flag.variable}\`)`} |`
-  )
+  const list = flags.map(flag => {
+    const variable = flag.variable === undefined ? '' : ` (\`${flag.variable}\`)`
+    return wrapped(`- \`${shownFlag(flag)}\`: ${escaped(flag.text)}${variable}`).replaceAll('\n', '\n  ')
+  })
   return [
     `\n## varve ${name}`,
     escaped(`${summary.replace(/^./, letter => letter.toUpperCase())}${aside}.`),
     `<!-- not run: usage -->\n\`\`\`console\n${[...new Set([...usage, ...examples])].join('\n')}\n\`\`\``,
-    ...table.length === 0 ? [] : [`| flag | does |\n|---|---|\n${table.join('\n')}`],
-    ...notes.map(note => escaped(note).replaceAll(/(.{1,118}[^ ])(?: |$)/g, '$1\n').trimEnd())
+    ...list.length === 0 ? [] : [list.join('\n')],
+    ...notes.map(note => wrapped(escaped(note)))
   ].join('\n\n') + '\n'
+}
+
+// Two columns fewer than a line of the page has, for the continued lines of a list.
+function wrapped (text: string): string {
+  return text.replaceAll(/(.{1,117}[^ ])(?: |$)/g, '$1\n').trimEnd()
 }
 
 function escaped (text: string): string {
@@ -38,7 +44,7 @@ t.test('docs/cli.md matches the table of commands (RENEW=1 prints it again)', as
   t.equal(printedSection.exec(page)?.[0], commandsPage())
   for (const { name, flags } of commands) {
     t.ok(page.includes(`\n## varve ${name}\n`), name)
-    for (const flag of flags) t.ok(page.includes(`\n| \`--${flag.name}`), `${name} --${flag.name}`)
+    for (const flag of flags) t.ok(page.includes(`\n- \`--${flag.name}`), `${name} --${flag.name}`)
   }
 })
 
