@@ -8,6 +8,8 @@ import { type ExchangeConnections } from './exchange.js'
 
 // Fallback beyond the caller's own timeout.
 const headersGraceMs = 1000
+// Shorter than what load balancers allow. Each connection that ends costs a proof of the chain, and nodes end none.
+const idleConnectionMs = 30_000
 
 /** Connection settings of one upstream. */
 export interface UpstreamConnectionOptions extends Omit<DnsMonitorOptions, 'hostname' | 'onMoved'> {
@@ -100,6 +102,7 @@ export class ConnectionPool implements ExchangeConnections {
     const pool = new Pool(origin, {
       connections: maxConcurrent,
       pipelining: 1,
+      keepAliveTimeout: idleConnectionMs,
       // The caller's timer comes first; this one only guards against its failure.
       headersTimeout: timeoutMs + headersGraceMs,
       bodyTimeout: timeoutMs,
