@@ -18,6 +18,9 @@ const modules = (account: number): string => `/v1/accounts/0x${account}/modules?
 // Each host binds its own address: Node.js maps all port 0 listeners of one address in a process to one port.
 let hosts = 0
 
+/** Change for a host of one process, since workers are slow to start. */
+const single = { workers: 1 }
+
 /** Starts the workers of a host. */
 async function startHost (t: Test, upstream: { url: string }, change: object = {}): Promise<TestVarve> {
   const varve = await varveAt(t, upstream.url, {
@@ -111,9 +114,12 @@ t.test('a limit counts across all workers while Redis is away', async t => {
   t.ok(served >= 20 && served < most, `${served} of at most ${most}; each worker alone would serve 20`)
 })
 
-t.test('the workers of two hosts are peers: purges of a read and of everything reach all', async t => {
+t.test('workers of one host and another host are peers: a purge of a read or of all reaches all', async t => {
   const [redis, upstream] = [await startRedis(t), await startCountingUpstream(t)]
-  const [here, there] = [await startHost(t, upstream, at(redis.url)), await startHost(t, upstream, at(redis.url))]
+  const [here, there] = [
+    await startHost(t, upstream, at(redis.url)),
+    await startHost(t, upstream, { ...at(redis.url), ...single })
+  ]
   const space = await untilOneSpace([here, there])
   await until(async () => (await heartbeatsIn(redis)).length === 2, 'each host has one heartbeat')
   const old = (await here.get(modules(1))).body
@@ -200,7 +206,7 @@ t.test('purges of workers hold while a dead master takes the whole cluster away,
 t.test('after a chain reset the workers of all hosts serve the new chain, in one space', async t => {
   const [redis, upstream] = [await startRedis(t), await startSandboxNode(t, { prunedBlocks: 0 })]
   const change = { ...at(redis.url), head: { pollMs: 200 } }
-  const hosts = [await startHost(t, upstream, change), await startHost(t, upstream, change)]
+  const hosts = [await startHost(t, upstream, change), await startHost(t, upstream, { ...change, ...single })]
   const target = '/v1/blocks/by_version/2000'
   const readAll = async (): Promise<string[]> =>
     (await Promise.all(hosts.map(async host => await bodiesOf(host, target)))).flat()

@@ -118,19 +118,66 @@ async function checkReads (t: Test, clients: Clients, count: number): Promise<vo
   t.same(Object.keys(clients.statuses), ['200'])
 }
 
-t.test('a client of several replicas never sees the head go back, also as replicas start and die', async t => {
+// Shares one set of processes among these tests, because they are slow to start.
+t.test('the head of several replicas never goes back', async t => {
   const { redis, upstream, replicas } = await startThree(t)
-  const clients = new Clients(replicas.map(({ url }) => url))
-  await untilReads(clients, 250)
-  const late = await startReplica(t, upstream.url, redis.url)
-  clients.urls = [...clients.urls, late.url]
-  await untilReads(clients, 250)
-  clients.urls = clients.urls.slice(1)
-  replicas[0]?.child.kill('SIGKILL')
-  await untilReads(clients, 250)
-  clients.urls = clients.urls.slice(1)
-  replicas[1]?.child.kill('SIGTERM')
-  await checkReads(t, clients, 250)
+
+  await t.test('a replica that was suspended for longer than a heartbeat is 503 until it has caught up', async t => {
+    const [one, two, three] = replicas as [RunningProgram, RunningProgram, RunningProgram]
+    const clients = new Clients(replicas.map(({ url }) => url))
+    await untilReads(clients, 200)
+    three.child.kill('SIGSTOP')
+    const others = new Clients([one.url, two.url])
+    await untilReads(others, 20)
+    const before = others.newest
+    await until(() => others.newest > before, 'the others go on without it')
+    const asked = sendRequest(three.url, history)
+    await untilReads(others, 200)
+    clients.newest = others.newest
+    three.child.kill('SIGCONT')
+    const first = await asked
+    t.equal(first.status, 503)
+    t.equal(headOf(first), undefined)
+    t.equal((await readiness(three)).status, 503)
+    await until(async () => (await readiness(three)).status === 200, 'it has caught up')
+    clients.statuses[503] = 0
+    await untilReads(clients, 200)
+    for (const { backward } of [clients, others]) t.same(backward, [])
+    t.equal(clients.statuses[503], 0)
+    await Promise.all([clients.stop(), others.stop()])
+  })
+
+  await t.test('without Redis replicas promise nothing and say so, and with it they promise again', async t => {
+    const clients = new Clients(replicas.map(({ url }) => url))
+    await untilReads(clients, 200)
+    await redis.kill()
+    await until(async () => {
+      const all = await Promise.all(replicas.map(readiness))
+      return all.every(({ status, degraded }) => status === 200 && degraded.includes('head.fleet has no effect'))
+    }, 'every replica reports it')
+    const from = clients.newest
+    await until(() => clients.newest > from, 'heads move on')
+    await redis.start()
+    await until(async () => {
+      return (await Promise.all(replicas.map(readiness))).every(({ degraded }) => !degraded.includes('head.fleet'))
+    }, 'the promise is kept again')
+    clients.backward.length = 0
+    await checkReads(t, clients, 300)
+  })
+
+  await t.test('a client of several replicas never sees the head go back, also as replicas start and die', async t => {
+    const clients = new Clients(replicas.map(({ url }) => url))
+    await untilReads(clients, 250)
+    const late = await startReplica(t, upstream.url, redis.url)
+    clients.urls = [...clients.urls, late.url]
+    await untilReads(clients, 250)
+    clients.urls = clients.urls.slice(1)
+    replicas[0]?.child.kill('SIGKILL')
+    await untilReads(clients, 250)
+    clients.urls = clients.urls.slice(1)
+    replicas[1]?.child.kill('SIGTERM')
+    await checkReads(t, clients, 250)
+  })
 })
 
 t.test('the same holds while replicas follow the ledger', async t => {
@@ -155,51 +202,6 @@ t.test('the same holds for workers of two hosts', async t => {
   const hosts = []
   for (const _ of [1, 2]) hosts.push(await startReplica(t, upstream.url, redis.url, { workers: 2 }))
   await checkReads(t, new Clients(hosts.map(({ url }) => url)), 500)
-})
-
-t.test('a replica that was suspended for longer than a heartbeat is 503 until it has caught up', async t => {
-  const { replicas } = await startThree(t)
-  const [one, two, three] = replicas as [RunningProgram, RunningProgram, RunningProgram]
-  const clients = new Clients(replicas.map(({ url }) => url))
-  await untilReads(clients, 200)
-  three.child.kill('SIGSTOP')
-  const others = new Clients([one.url, two.url])
-  await untilReads(others, 20)
-  const before = others.newest
-  await until(() => others.newest > before, 'the others go on without it')
-  const asked = sendRequest(three.url, history)
-  await untilReads(others, 200)
-  clients.newest = others.newest
-  three.child.kill('SIGCONT')
-  const first = await asked
-  t.equal(first.status, 503)
-  t.equal(headOf(first), undefined)
-  t.equal((await readiness(three)).status, 503)
-  await until(async () => (await readiness(three)).status === 200, 'it has caught up')
-  clients.statuses[503] = 0
-  await untilReads(clients, 200)
-  for (const { backward } of [clients, others]) t.same(backward, [])
-  t.equal(clients.statuses[503], 0)
-  await Promise.all([clients.stop(), others.stop()])
-})
-
-t.test('without Redis replicas promise nothing and say so, and with it they promise again', async t => {
-  const { redis, replicas } = await startThree(t)
-  const clients = new Clients(replicas.map(({ url }) => url))
-  await untilReads(clients, 200)
-  await redis.kill()
-  await until(async () => {
-    const all = await Promise.all(replicas.map(readiness))
-    return all.every(({ status, degraded }) => status === 200 && degraded.includes('head.fleet has no effect'))
-  }, 'every replica reports it')
-  const from = clients.newest
-  await until(() => clients.newest > from, 'heads move on')
-  await redis.start()
-  await until(async () => {
-    return (await Promise.all(replicas.map(readiness))).every(({ degraded }) => !degraded.includes('head.fleet'))
-  }, 'the promise is kept again')
-  clients.backward.length = 0
-  await checkReads(t, clients, 300)
 })
 
 t.test('a chain reset begins the promise again, whatever heads the old chain had', async t => {
