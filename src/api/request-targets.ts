@@ -37,14 +37,9 @@ export function otherExampleTargetAt (version: string): string {
   return `/v1/accounts/0000001/modules?limit=01&ledger_version=${version}`
 }
 
-/** Returns the target of the block at a height. */
-export function blockByHeightTarget (height: bigint): string {
-  return `/v1/blocks/by_height/${height}`
-}
-
-/** Returns the target of the block that contains a version. */
-export function blockByVersionTarget (version: bigint, withTransactions: boolean): string {
-  return `/v1/blocks/by_version/${version}${withTransactions ? '?with_transactions=true' : ''}`
+/** Returns the target of the block at a height, or of the block that contains a version. */
+export function blockTarget (by: 'height' | 'version', at: bigint): string {
+  return `/v1/blocks/by_${by}/${at}`
 }
 
 /** Returns the target of the transaction of a version. */

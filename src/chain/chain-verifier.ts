@@ -9,7 +9,7 @@ import { type ChainReader, type ComparedUpstream } from './chain-proof.js'
 import { type Spaces, type SpacesOptions } from './spaces.js'
 import { contradicts, isJump, isNear, type Tracker } from './tracker.js'
 import { readBlockEnd, readFinalBlockHash, readAccumulatorRoot } from '../api/body-summaries.js'
-import { blockByHeightTarget, transactionByVersionTarget } from '../api/request-targets.js'
+import { blockTarget, transactionByVersionTarget } from '../api/request-targets.js'
 import { probeRequest } from '../upstreams/upstream-request.js'
 
 // An upstream that was down may fail block reads for this long. After that it is compared without blocks, if no
@@ -138,7 +138,7 @@ export class ChainVerifier implements ChainVerification {
   async #hasBlockNear (upstream: Upstream, { position: { head } }: ResponsePosition): Promise<boolean> {
     const height = head.blockHeight - 1n
     if (height < 1n) return false
-    const response = await upstream.send(probeRequest(blockByHeightTarget(height))).catch(() => undefined)
+    const response = await upstream.send(probeRequest(blockTarget('height', height))).catch(() => undefined)
     response?.rest?.destroy()
     const isWhole = response?.status === 200 && response.rest === undefined
     const end = isWhole ? readBlockEnd(response.body, height) : undefined
@@ -230,7 +230,7 @@ export class ChainVerifier implements ChainVerification {
 export function chainReaderOf (upstream: Pick<Upstream, 'send'>): ChainReader {
   return {
     readBlock: async height => {
-      const found = await fetchWhole(upstream, blockByHeightTarget(height))
+      const found = await fetchWhole(upstream, blockTarget('height', height))
       const hash = found && readFinalBlockHash(found.body, height, found.stamped.position.head.version)
       return hash === undefined ? undefined : { height, hash }
     },

@@ -7,7 +7,7 @@ import { type NamedRequest, namedRequestIn } from '../api/purge-request.js'
 import { matchEndpoint, readRequest } from '../api/read-request.js'
 import { classOf } from '../api/read.js'
 import { bodyFromText } from '../api/request-body.js'
-import { blockByHeightTarget, blockByVersionTarget } from '../api/request-targets.js'
+import { blockTarget } from '../api/request-targets.js'
 import { readObject } from '../api/strict-json-object.js'
 import { UsageError } from '../app/io.js'
 import { bodyExcerptOf, type ProxyResponse, type WarmClient, type WarmRequest } from './warm-client.js'
@@ -35,12 +35,13 @@ export async function* blocksOf (
   transactions: boolean,
   client: WarmClient
 ): AsyncGenerator<WarmItem> {
+  const withTransactions = transactions ? '?with_transactions=true' : ''
   const first = await locate(from)
   const last = first === undefined || first.block.last >= to ? first : await locate(to)
   if (first === undefined || last === undefined) return
   const [begin, end] = [first.block.height, last.block.height]
   for (let height = begin; height <= end; height++) {
-    const target = `${blockByHeightTarget(height)}${transactions ? '?with_transactions=true' : ''}`
+    const target = `${blockTarget('height', height)}${withTransactions}`
     const known = [first, last].find(({ block }) => block.height === height)?.response
     yield {
       fetch: async () => known ?? await client.fetch({ method: 'GET', target }),
@@ -54,7 +55,8 @@ export async function* blocksOf (
 
   /** Finds the block of a version; undefined if the run ended before. */
   async function locate (version: bigint): Promise<{ block: BlockSummary, response: ProxyResponse } | undefined> {
-    const response = await client.fetch({ method: 'GET', target: blockByVersionTarget(version, transactions) })
+    const target = `${blockTarget('version', version)}${withTransactions}`
+    const response = await client.fetch({ method: 'GET', target })
     if (response === undefined) return undefined
     const block = blockIn(response)
     if (block !== undefined && block.first <= version && block.last >= version) return { block, response }

@@ -59,9 +59,9 @@ function resealed (value: Buffer): Buffer {
 }
 
 /** Returns the reason why a value is rejected, if any; only its own error may occur. */
-async function rejectionOf (key: string, value: Buffer): Promise<string | undefined> {
+async function rejectionOf (key: string, value: Buffer, maxBytes?: number): Promise<string | undefined> {
   try {
-    await decodeEntry(key, value)
+    await decodeEntry(key, value, maxBytes)
     return undefined
   } catch (error) {
     if (!(error instanceof CorruptEntryError)) throw error
@@ -351,7 +351,7 @@ t.test('reading more bytes than there are throws', async t => {
   t.throws(() => reader.u8(), RangeError)
 })
 
-t.test('a value that would inflate beyond its stated length is not inflated', async t => {
+t.test('a value that would inflate beyond its stated length, or states too much, is not inflated', async t => {
   const bomb = deflateRawSync(Buffer.alloc(50_000_000))
   const entry = stored({ ...bare, body: Buffer.alloc(10) })
   const value = await encodeEntry(entry)
@@ -360,5 +360,6 @@ t.test('a value that would inflate beyond its stated length is not inflated', as
   head.writeUInt8(head.readUInt8(26) | 1, 26)
   const before = process.memoryUsage().arrayBuffers
   t.equal(await rejectionOf(entry.key, resealed(Buffer.concat([head, bomb]))), 'unreadable')
+  t.equal(await rejectionOf(entry.key, value, entry.body.length - 1), 'too long')
   t.ok(process.memoryUsage().arrayBuffers - before < 10_000_000)
 })

@@ -7,7 +7,7 @@ import { startIdleMeter } from '../support/until.js'
 import { startRedis } from '../support/redis-server.js'
 import { blockTarget, readiness, startSandboxNode, untilWritten } from '../support/replicas.js'
 import { memoryHitStatus, redisHitStatus, cacheStatusHeader, storedMissStatus } from '../support/cache-status.js'
-import { storedEntryOf } from '../support/redis-tier.js'
+import { openRedisTier, space, storedEntryOf } from '../support/redis-tier.js'
 import { slowRedis } from '../support/tcp-gate.js'
 import { headAt, respondOk, startStubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
@@ -253,6 +253,21 @@ t.test('varve serves a block wider than any chain has, and shares neither it nor
     replicas.map(async varve => await varve.metric('varve_leases_total{kind="fetch",result="not_stored"}'))
   )
   t.equal(leases.reduce<number>((sum, count = 0) => sum + count, 0), 1, 'and the other replica need not wait')
+})
+
+t.test('a Redis that rejects writes is a warning, and a write that waits can be dropped', async t => {
+  const full = await startRedis(t, { maxmemoryPolicy: 'noeviction' })
+  const tier = await openRedisTier(t, full.url)
+  await full.client.config('SET', 'maxmemory', '1')
+  tier.put(space, { stored: storedEntryOf('a key', '[]'), ttlMs: undefined })
+  await until(() => tier.warnings.length > 0, 'the write is rejected')
+  t.match(tier.warnings, [/^Redis rejects writes: OOM/])
+  tier.dropPending()
+  await full.client.config('SET', 'maxmemory', '64mb')
+  tier.put(space, { stored: storedEntryOf('another key', '[]'), ttlMs: undefined })
+  await until(() => tier.counts.written > 0, 'the next one is written')
+  t.same(tier.warnings, [])
+  t.same([tier.counts.written, (await full.client.keys('*')).length], [1, 1])
 })
 
 t.test('no response waits for its Redis write, and a purge covers a write in flight', async t => {

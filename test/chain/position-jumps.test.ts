@@ -57,7 +57,7 @@ const lies = new Map<string, Record<string, string>>([
 ])
 
 for (const [name, lie] of lies) {
-  for (const target of [latest, modules(99)]) {
+  for (const target of [latest, modules(99), '/v1/nowhere']) {
     t.test(`one response with ${name} empties no cache and reaches no client: ${target}`, async t => {
       for (const count of [1, 2]) {
         const upstreams = await Promise.all(Array.from({ length: count }, async () => await startLying(t)))
