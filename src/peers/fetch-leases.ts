@@ -15,8 +15,11 @@ export interface LeasePlace {
   readonly sendsEntries: boolean
   /** Names the last purge: a fetch from before it is of no use after it. */
   readonly lastPurge: string
-  /** Takes a lease, or marks that another process waits; returns true if it was taken. Rejects if that is unknown. */
-  take(id: string, token: string, ms: number): Promise<boolean>
+  /**
+   * Takes a lease, or marks that another process waits; returns 0 if it was taken, else the time after which it ends
+   * unless it is renewed. Rejects if that is unknown.
+   */
+  take(id: string, token: string, ms: number): Promise<number>
   renew(id: string, token: string, ms: number): Promise<void>
   /** Ends a lease, and notifies those that wait; `found` is the entry to send. */
   end(id: string, token: string, isStored: boolean, found: FoundEntry | undefined): Promise<void>
@@ -41,7 +44,7 @@ const leaseMs = 2000
 const renewEveryMs = leaseMs / 2
 
 // Ends the wait for a holder that takes longer than upstreams mostly may, or for a place that lies.
-const maxAsked = 5
+const maxWaitMs = 10_000
 // Where messages do not arrive, and this process cannot know it, one read in this time waits for one in vain.
 const unheardMs = 60_000
 
@@ -67,8 +70,9 @@ export class FetchLeases {
     const { places, now, leased } = this.#options
     if (now() - this.#unheardAtMs < unheardMs) return undefined
     const token = randomBytes(12).toString('base64url')
+    const untilMs = now() + maxWaitMs
     let hasWaited = false
-    for (let asked = 0; asked < maxAsked; asked++) {
+    while (now() < untilMs) {
       const place = places.find(({ isUsable }) => isUsable)
       if (place === undefined) return undefined
       const purge = place.lastPurge
@@ -80,11 +84,13 @@ export class FetchLeases {
         this.#waiting.set(id, resolve)
       })
       try {
-        if (await place.take(id, token, leaseMs)) {
+        const leftMs = await place.take(id, token, leaseMs)
+        if (leftMs === 0) {
           leased('taken')
           return this.#hold(place, id, token, hasWaited)
         }
-        const { isStored, found } = await withTimeout(leaseMs, ended) ?? {}
+        // Asks again as soon as it ends, or a holder that died would delay this read by more than one lease.
+        const { isStored, found } = await withTimeout(leftMs, ended) ?? {}
         // A purge makes what was fetched before it useless.
         hasWaited = purge === place.lastPurge
         if (hasWaited && isStored !== undefined) {
@@ -148,9 +154,9 @@ const invalidResult = new Error('Redis responds to a script with what it cannot 
 
 // A mark behind the token says that others wait; APPEND keeps the time to live.
 const takeScript = `
-if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return 1 end
+if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return 'taken' end
 if redis.call('STRLEN', KEYS[1]) == #ARGV[1] then redis.call('APPEND', KEYS[1], '+') end
-return 0
+return redis.call('PTTL', KEYS[1])
 `
 
 const renewScript = `
@@ -184,11 +190,11 @@ export class RedisLeases implements LeasePlace {
     return this.#options.lastPurge()
   }
 
-  async take (id: string, token: string, ms: number): Promise<boolean> {
+  async take (id: string, token: string, ms: number): Promise<number> {
     const result = await this.#run(takeScript, id, token, ms)
     // Rejects what the script cannot return.
-    if (result !== 1 && result !== 0) throw invalidResult
-    return result === 1
+    if (result !== 'taken' && !(typeof result === 'number' && result >= 0 && result <= ms)) throw invalidResult
+    return result === 'taken' ? 0 : result + 1
   }
 
   async renew (id: string, token: string, ms: number): Promise<void> {
@@ -237,16 +243,16 @@ export class HostLeases<Worker extends Holder> {
     this.#now = now
   }
 
-  /** Takes a lease, or notes that the worker waits; returns true if it was taken. */
-  take (worker: Worker, id: string, token: string, ms: number): boolean {
+  /** Takes a lease, or notes that the worker waits; returns 0 if it was taken, else its time that is left. */
+  take (worker: Worker, id: string, token: string, ms: number): number {
     const lease = this.#leases.get(id)
     if (lease !== undefined && this.#isLive(lease)) {
       lease.waiters.add(worker)
-      return false
+      return lease.untilMs - this.#now()
     }
     if (this.#leases.size >= maxLeases) this.#dropEnded()
     this.#leases.set(id, { holder: worker, token, waiters: new Set(), untilMs: this.#now() + ms })
-    return true
+    return 0
   }
 
   renew (id: string, token: string, ms: number): void {
@@ -306,7 +312,7 @@ export class IpcLeases implements LeasePlace {
     return this.#now() - this.#hungAtMs >= hungForMs
   }
 
-  async take (id: string, token: string, ms: number): Promise<boolean> {
+  async take (id: string, token: string, ms: number): Promise<number> {
     try {
       return await this.#primary.call(callTimeoutMs, 'takeLease', id, token, ms)
     } catch (error) {

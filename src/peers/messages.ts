@@ -121,8 +121,8 @@ export interface PrimaryMethods extends Omit<LogKeeper, 'isShared'> {
   lease(name: string, ms: number): boolean
   /** Ends a lease; returns true if no other worker has taken it meanwhile. */
   release(name: string): boolean
-  /** Takes the lease of a fetch, or has the worker notified of its end; returns true if it was taken. */
-  takeLease(id: string, token: string, ms: number): boolean
+  /** Takes the lease of a fetch, or has the worker notified of its end; returns 0 if it was taken, else its time. */
+  takeLease(id: string, token: string, ms: number): number
   renewLease(id: string, token: string, ms: number): void
   /** Ends the lease of a fetch; returns true if others wait for its entry. */
   endLease(id: string, token: string): boolean

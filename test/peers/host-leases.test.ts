@@ -11,14 +11,14 @@ function tableAt () {
 
 t.test('one worker holds a lease, and its end names those that wait, once', async t => {
   const { workers: [holder, other, third], leases } = tableAt()
-  t.equal(leases.take(holder, 'read', 'a', 2000), true)
-  t.same([leases.take(other, 'read', 'b', 2000), leases.take(third, 'read', 'c', 2000)], [false, false])
+  t.equal(leases.take(holder, 'read', 'a', 2000), 0)
+  t.same([leases.take(other, 'read', 'b', 2000), leases.take(third, 'read', 'c', 2000)], [2000, 2000])
   t.equal(leases.end('read', 'b'), false, 'of another')
   t.equal(leases.end('read', 'a'), true)
   t.same([...leases.takeWaiters('read', 'b')], [])
   t.same([...leases.takeWaiters('read', 'a')], [other, third])
   t.same([...leases.takeWaiters('read', 'a')], [])
-  t.equal(leases.take(other, 'read', 'd', 2000), true)
+  t.equal(leases.take(other, 'read', 'd', 2000), 0)
   t.equal(leases.end('read', 'd'), false, 'no worker waits')
 })
 
@@ -29,12 +29,12 @@ t.test('a lease ends with its time unless it is renewed, and with its worker', a
   leases.renew('read', 'a', 2000)
   leases.renew('read', 'b', 9000)
   clock.ms = 3000
-  t.equal(leases.take(other, 'read', 'b', 2000), false)
+  t.equal(leases.take(other, 'read', 'b', 2000), 500, 'the time that is left')
   clock.ms = 3500
-  t.equal(leases.take(other, 'read', 'b', 2000), true)
+  t.equal(leases.take(other, 'read', 'b', 2000), 0)
   leases.renew('read', 'a', 9000)
   other.isListening = false
-  t.equal(leases.take(holder, 'read', 'c', 2000), true)
+  t.equal(leases.take(holder, 'read', 'c', 2000), 0)
 })
 
 t.test('after a purge began, nothing that was fetched before it reaches those that wait', async t => {
@@ -45,7 +45,7 @@ t.test('after a purge began, nothing that was fetched before it reaches those th
   t.same(leases.endAll(), [['read', new Set([other])]])
   t.same([...leases.takeWaiters('read', 'a')], [])
   leases.renew('read', 'a', 2000)
-  t.equal(leases.take(other, 'read', 'b', 2000), true)
+  t.equal(leases.take(other, 'read', 'b', 2000), 0)
 })
 
 t.test('leases of workers that are gone are dropped beyond ten thousand', async t => {
