@@ -231,15 +231,26 @@ export class SharedHead implements SharedHeads {
       const id = this.#id
       this.#beatNow().catch(() => {}).finally(() => {
         this.#isBeating = false
-        this.#schedule(id === this.#id ? beatEveryMs : 0)
+        this.#schedule(id === this.#id ? this.#nextBeatMs() : 0)
       })
     }, ms).unref()
   }
 
+  /** Time to the next beat: at once where a silent member lapses, because reads wait for it. */
+  #nextBeatMs (): number {
+    const lapsesInMs = [...this.#members.values()].map(({ roseAtMs }) =>
+      Math.ceil(roseAtMs + lapsedAfterMs - this.#options.now())
+    )
+    return Math.min(beatEveryMs, ...lapsesInMs.filter(ms => ms > 0))
+  }
+
   async #beatNow (): Promise<void> {
     const { tracker, now, isEchoed } = this.#options
-    if (tracker.space === undefined) return
     const [id, sentAtMs] = [this.#id, now()]
+    if (tracker.space === undefined) {
+      this.#beganAtMs = sentAtMs
+      return
+    }
     try {
       const own = { id, beat: this.#beat + 1 }
       const listed = await this.#change(beats => [...beats, own])
@@ -254,7 +265,9 @@ export class SharedHead implements SharedHeads {
       // An attempt of before a lapse fails after it in any case.
       else if (id === this.#id) this.#state = 'parted'
     }
-    if (!this.#isMember() && now() - this.#beganAtMs > partedAfterMs) this.#state = 'parted'
+    // Its own messages come back in time, if any arrive.
+    const limitMs = this.#memberUntilMs === -Infinity ? lapsedAfterMs : partedAfterMs
+    if (!this.#isMember() && now() - this.#beganAtMs > limitMs) this.#state = 'parted'
     this.update()
   }
 

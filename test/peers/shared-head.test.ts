@@ -5,7 +5,7 @@ import { type SharedHeadMessage } from '../../src/peers/messages.js'
 import { type Records, HostRecords } from '../../src/peers/records.js'
 import { SharedHead } from '../../src/peers/shared-head.js'
 import { stampedAt } from '../support/tail.js'
-import { until } from '../support/until.js'
+import { startIdleMeter, until } from '../support/until.js'
 
 /** One process, whose clock may run ahead and whose place may fail. */
 class Process {
@@ -15,6 +15,8 @@ class Process {
   isAway = false
   /** True to lose the messages of other processes. */
   isDeaf = false
+  /** True to lose its own messages too. */
+  isCutOff = false
   last: SharedHeadMessage | undefined
 
   constructor (t: Test, all: Process[], texts: Records) {
@@ -36,7 +38,7 @@ class Process {
         for (const other of all) {
           setImmediate(() => {
             // Peers drop messages of another space.
-            const isHeard = (!other.isDeaf || other === this) && other.tracker.space === space
+            const isHeard = !other.isCutOff && (!other.isDeaf || other === this) && other.tracker.space === space
             if (isHeard) other.head.onMessage(message)
           })
         }
@@ -116,9 +118,11 @@ t.test('a process that stops leaves, and one that dies is waited for no longer t
   // Stops its beats without a word.
   three.isAway = true
   const began = performance.now()
+  const idle = startIdleMeter()
   one.learn(200)
   await one.head.reach(200n)
   t.ok(performance.now() - began > 1000, 'three may still serve the old head')
+  t.ok(idle() < 2700, `after ${idle()} ms`)
   t.match(three.head.fault, { isServing: true }, 'three promises nothing by then')
 })
 
@@ -160,6 +164,20 @@ t.test('a process whose place fails promises nothing and serves on, until it joi
   one.isAway = false
   await untilServing(one)
   await one.head.reach(200n)
+})
+
+t.test('processes that no message reaches serve their own heads two seconds after their lapse', async t => {
+  const start = placeOf(t)
+  const both = [start(), start()]
+  for (const each of both) each.learn(100)
+  await untilServing(...both)
+  for (const each of both) each.isCutOff = true
+  for (const { head } of both) await until(() => head.fault?.isServing === false, 'it lapses')
+  const idle = startIdleMeter()
+  for (const { head } of both) await until(() => head.fault?.isServing === true, 'it serves its own heads')
+  t.ok(idle() < 4000, `after ${idle()} ms`)
+  for (const each of both) each.isCutOff = false
+  await untilServing(...both)
 })
 
 t.test('heads of another chain are forgotten, those of another space of the chain are not', async t => {
