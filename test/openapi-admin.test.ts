@@ -52,6 +52,7 @@ t.test('the admin listener responds as docs/openapi-admin.yaml describes, with t
   const purge = async (body: string, token = 'secret'): Promise<TestResponse> =>
     await sendRequest(varve.adminUrl, '/purge', { method: 'POST', headers: { authorization: `Bearer ${token}` }, body })
   check('purge', await purge('{"url":"/v1/blocks/by_version/5000"}'), 200)
+  check('purge', await purge('{"account":"0x1"}'), 200)
   check('purge', await purge('{"all":true}'), 200)
   check('purge', await purge('{"url":"/nothing"}'), 400)
   check('purge', await purge('{"all":true}', 'another'), 401)

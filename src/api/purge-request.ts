@@ -1,13 +1,26 @@
+import { readAddress } from './address.js'
 import { type JsonObject, readObject } from './strict-json-object.js'
 import { matchEndpoint, readRequest } from './read-request.js'
 import { type Read, targetOf, bodyToText } from './read.js'
 import { invalidInputError, type ErrorResponse } from './error-response.js'
 import { bodyFromText } from './request-body.js'
 
-/** Scope of a purge: everything, or one read as a client would send it. */
-export type PurgeRequest = { readonly all: true } | { readonly all: false, readonly read: Read }
+/** Scope of a purge: everything, what depends on an account, or one read as a client would send it. */
+export type PurgeRequest = { readonly all: true } | PartialPurge
 
-const expected = 'expected {"method", "url", "body"} as a client would send it, or {"all": true}'
+/** Scope of a purge that leaves the space as it is; an account has all its digits. */
+export type PartialPurge =
+  & { readonly all: false }
+  & ({ readonly account: string } | { readonly account?: never, readonly read: Read })
+
+const expected = 'expected {"method", "url", "body"} as a client would send it, {"account": "0x..."} or {"all": true}'
+
+/** Encodes a purge for other processes. */
+export function encodePurge (purge: PartialPurge): Buffer {
+  return purge.account === undefined
+    ? encodePurgeRequest(purge.read)
+    : Buffer.from(JSON.stringify({ account: purge.account }))
+}
 
 /** Encodes the purge of a read for other processes. */
 export function encodePurgeRequest (read: Read): Buffer {
@@ -37,6 +50,11 @@ export function namedRequestIn (object: JsonObject): NamedRequest | undefined {
 export function readPurge (bytes: Buffer): PurgeRequest {
   const wanted = readObject(bytes)
   if (wanted?.hasOnly(['all']) === true && wanted.textOf('all') === 'true') return { all: true }
+  if (wanted?.hasOnly(['account']) === true) {
+    const digits = readAddress(wanted.stringOf('account') ?? '')
+    if (digits === undefined) throw invalidInputError('`account` is no address')
+    return { all: false, account: `0x${digits}` }
+  }
   const named = wanted?.hasOnly(['method', 'url', 'body']) === true ? namedRequestIn(wanted) : undefined
   if (named === undefined) throw invalidInputError(expected)
   const { method, url, body = '' } = named

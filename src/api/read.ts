@@ -195,6 +195,20 @@ export function atVersion (read: Read, ledgerVersion: bigint): Read {
   return { ...read, ledgerVersion, requestedVersion: ledgerVersion }
 }
 
+/**
+ * Returns the account or table that the path in a key names, and '' for a read that may depend on any; undefined for
+ * blocks, transactions and what is about the node. The space in the key may be missing.
+ */
+export function accountIn (key: string): string | undefined {
+  const found = /^(?:moving )?\S* (?:json|bcs) \/v1\/(?:(?:accounts|tables)\/(0x[0-9a-f]{64})|view|experimental)/.exec(
+    key
+  )
+  return found === null ? undefined : found[1] ?? ''
+}
+
+// Leaves the account readable.
 function shorten (name: string): string {
-  return name.length <= maxNameLength ? name : `sha256 ${createHash('sha256').update(name).digest('base64url')}`
+  if (name.length <= maxNameLength) return name
+  const start = String(/^\/v1\/[a-z]+(?:\/0x[0-9a-f]{64})?/.exec(name))
+  return `${start} sha256 ${createHash('sha256').update(name).digest('base64url')}`
 }

@@ -4,7 +4,7 @@ import { type Invalidation } from '../cache/invalidation.js'
 import { describeChainMismatch } from '../chain/describe-chain-mismatch.js'
 import { type Space } from '../chain/space.js'
 import { invalidationOfRead, type LocalInvalidator } from '../proxy/local-invalidator.js'
-import { encodePurgeRequest, readPurge } from '../api/purge-request.js'
+import { encodePurge, encodePurgeRequest, type PartialPurge, readPurge } from '../api/purge-request.js'
 import { ErrorResponse, unavailableError } from '../api/error-response.js'
 import { type PurgeResult } from '../http/admin-app.js'
 import { withTimeout } from '../with-timeout.js'
@@ -59,10 +59,10 @@ export function buildPurger (
       }
       let isFound = false
       const purged = redisBackend !== undefined
-        ? redisBackend.purge(space, { id, request: encodePurgeRequest(purge.read).toString() }, () => {
+        ? redisBackend.purge(space, { id, request: encodePurge(purge).toString() }, () => {
           isFound = true
         })
-        : invalidator.invalidate(space, invalidationOfRead(purge.read, space)).then(hadAny => {
+        : invalidator.invalidate(space, invalidationOf(purge, space)).then(hadAny => {
           isFound = hadAny
           return true
         })
@@ -84,16 +84,22 @@ export function buildPurger (
         await applyEarlier()
         return true
       }
-      return space !== undefined && invalidator.invalidateMemory(space, invalidationOfRead(purge.read, space))
+      return space !== undefined && invalidator.invalidateMemory(space, invalidationOf(purge, space))
     }
   }
 }
 
-/** Returns what may be stored in a space for a purged read; undefined if the request is of another form. */
+function invalidationOf (purge: PartialPurge, space: Space): Invalidation {
+  return purge.account === undefined
+    ? invalidationOfRead(purge.read, space)
+    : { keys: [], intervals: [], account: purge.account }
+}
+
+/** Returns what may be stored in a space for a purge; undefined if the request is of another form. */
 export function invalidationOfPurge (request: string, space: Space): Invalidation | undefined {
   try {
     const purge = readPurge(Buffer.from(request))
-    return purge.all ? undefined : invalidationOfRead(purge.read, space)
+    return purge.all ? undefined : invalidationOf(purge, space)
   } catch {
     return undefined
   }

@@ -196,8 +196,10 @@ function adminLog (log: Logger): AdminLog {
       const { all, read } = subjectOf(body)
       const fields = { clientAddress: call.clientAddress, ...read, ...result }
       if (all) log.warn(fields, 'purged everything: a new space begins')
-      else if (result.stored === false) log.info(fields, 'purged a read that was not stored')
-      else log.info(fields, 'purged a read')
+      else {
+        const what = 'account' in read ? 'an account' : 'a read'
+        log.info(fields, result.stored === false ? `purged ${what} that was not stored` : `purged ${what}`)
+      }
     },
     tokenRejected: (call, status) => {
       const suppressed = mayLog()
@@ -216,8 +218,9 @@ function describe ({ clientAddress, method, url }: AdminCall): AdminCall {
 
 // Reads a body that has just been executed as a purge.
 function subjectOf (body: Buffer): { all: boolean, read: object } {
-  const { all, method = 'GET', url = '', body: sent } = JSON.parse(body.toString()) as Record<string, unknown>
+  const { all, account, method = 'GET', url = '', body: sent } = JSON.parse(body.toString()) as Record<string, unknown>
   if (all === true) return { all, read: {} }
+  if (account !== undefined) return { all: false, read: { account } }
   const text = typeof sent === 'string' ? sent : JSON.stringify(sent)
   return {
     all: false,

@@ -18,7 +18,7 @@ export interface RunningVarve {
   readonly adminUrl: string
   /** Returns the content of /status.json. */
   status(): Promise<object>
-  /** Purges one read as a client would send it, or everything, as POST /purge does. */
+  /** Purges one read as a client would send it, an account, or everything, as POST /purge does. */
   purge(scope: PurgeScope): Promise<PurgeResult>
   /** Applies another configuration, or rejects with a ConfigError and changes nothing. */
   reload(config: VarveConfig): Promise<ReloadedKeys>
@@ -26,9 +26,10 @@ export interface RunningVarve {
   close(): Promise<void>
 }
 
-/** Read to purge, or everything. */
+/** Read to purge, an account with all that depends on it, or everything. */
 export type PurgeScope =
   | { readonly method?: 'GET' | 'POST', readonly url: string, readonly body?: string | object }
+  | { readonly account: string }
   | { readonly all: true }
 
 /** Options besides the configuration. */

@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto'
 import { setImmediate as pause } from 'node:timers/promises'
-import { intervalKeyOf } from '../api/read.js'
+import { accountIn, intervalKeyOf } from '../api/read.js'
 import { type PurgedEntries } from './disk-purges.js'
-import { digestBytes, type EntryIdentity, type NumberedInterval } from './disk-segment.js'
+import { type EntryIdentity, listedDigestBytes, type NumberedInterval } from './disk-segment.js'
 
 /** Place of a record in the log. */
 export interface RecordPlace {
@@ -123,9 +123,19 @@ export function removePurged (index: DiskIndex, { isOfAll, digests, intervals }:
   return removed.includes(true)
 }
 
-/** Returns the digest that names a key in the log. */
+/** Returns the digest that names a key in the log: its last bytes say which account the entry depends on. */
 export function digestOfText (text: string): Buffer {
-  return hash('sha256', text, 'buffer').subarray(0, digestBytes)
+  return Buffer.concat([hash('sha256', text, 'buffer').subarray(0, listedDigestBytes), accountBytes(accountIn(text))])
+}
+
+/** Returns digests that name all entries which may depend on an account, here or in any other. */
+export function digestsOfAccount (account: string): Buffer[] {
+  return [account, ''].map(each => Buffer.concat([1, 2, 3, 4].map(() => accountBytes(each))))
+}
+
+// Two accounts may share these bytes, which costs a miss.
+function accountBytes (account: string | undefined): Buffer {
+  return Buffer.from(account === undefined ? 'fffffffe' : account.slice(-8) || 'ffffffff', 'hex')
 }
 
 /** Hash table with open addressing; a deleted slot keeps its length, and has segment 0. */

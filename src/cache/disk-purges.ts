@@ -5,6 +5,7 @@ import {
   digestBytes,
   type EntryIdentity,
   type FamilyInterval,
+  listedDigestBytes,
   readInterval,
   writeInterval
 } from './disk-segment.js'
@@ -23,7 +24,6 @@ export interface Purge extends PurgedEntries {
 
 /** Beyond this many purges everything older counts as purged (law 10: nothing grows without bound). */
 export const maxPurges = 1000
-const comparedBytes = 12
 const magic = Buffer.from([0x56, 0x52, 0x50, 1])
 
 /**
@@ -92,7 +92,8 @@ export class DiskPurges {
   /** Returns true if a purge covers an entry. */
   covers ({ digest, sequence, interval }: EntryIdentity): boolean {
     if (sequence >= this.#last) return false
-    if (sequence < this.#floor || sequence < (this.#digests.get(textOf(digest)) ?? 0)) return true
+    const lastOf = (text: string): number => this.#digests.get(text) ?? 0
+    if (sequence < this.#floor || sequence < Math.max(lastOf(textOf(digest)), lastOf(accountIn(digest)))) return true
     return interval !== undefined &&
       this.#intervals.some(purged => sequence < purged.sequence && isOverlapping(purged, interval))
   }
@@ -147,7 +148,8 @@ export function isNamedBy (
   { digest, interval }: EntryIdentity
 ): boolean {
   // A footer lists less of a digest.
-  return isOfAll || digests.some(named => named.subarray(0, digest.length).equals(digest)) ||
+  return isOfAll ||
+    digests.some(named => named.subarray(0, digest.length).equals(digest) || textOf(named) === accountIn(digest)) ||
     (interval !== undefined && intervals.some(purged => isOverlapping(purged, interval)))
 }
 
@@ -187,5 +189,10 @@ function readPurge (reader: ByteReader): Purge {
 }
 
 function textOf (digest: Buffer): string {
-  return digest.toString('latin1', 0, comparedBytes)
+  return digest.toString('latin1', 0, listedDigestBytes)
+}
+
+/** Returns the text by which a purge of the account in a digest is found; '' where a footer lists less of it. */
+function accountIn (digest: Buffer): string {
+  return digest.toString('latin1', listedDigestBytes).repeat(3)
 }

@@ -34,13 +34,14 @@ export interface SegmentItem extends EntryIdentity {
   readonly length: number
 }
 
-// Form 1 had purges among the records.
-const form = 2
+// Form 1 had purges among the records, form 2 no accounts in digests.
+const form = 3
 const segmentMagic = Buffer.from([0x56, 0x52, 0x4c, form])
 const footerMagic = Buffer.from([0x56, 0x52, 0x46, form])
 /** Bytes of a digest in a record; a footer and the index have fewer. */
 export const digestBytes = 16
-const listedDigestBytes = 12
+/** Bytes of a key's own digest, without the account behind it. */
+export const listedDigestBytes = 12
 const itemBytes = listedDigestBytes + 12
 /** A header is shorter. */
 export const headerBytes = 256

@@ -2,7 +2,7 @@ import { setImmediate as pause } from 'node:timers/promises'
 import { familyOfKey, intervalKeyOf } from '../api/read.js'
 import { withTimeout } from '../with-timeout.js'
 import { DiskFiles, type DiskOperation } from './disk-files.js'
-import { addEntry, digestOfText, DiskIndex, type RecordPlace, removePurged } from './disk-index.js'
+import { addEntry, digestOfText, digestsOfAccount, DiskIndex, type RecordPlace, removePurged } from './disk-index.js'
 import { type LogKeeper, type LogMember, segmentBytesOf, type StoredRows } from './disk-keeper.js'
 import { DiskLog, type ListedSegment, stepsPerPause } from './disk-log.js'
 import {
@@ -190,10 +190,14 @@ export class DiskTier implements LowerStore, OwnStore {
     const hadAny = await this.#purge({
       id,
       isOfAll: false,
-      digests: what.keys.map(key => digestOf(space, key)),
+      digests: [
+        ...what.keys.map(key => digestOf(space, key)),
+        ...what.account === undefined ? [] : digestsOfAccount(what.account)
+      ],
       intervals: what.intervals.map(interval => ({ ...interval, family: withoutSpace(space, interval.family) }))
     })
-    return hadQueued || hadAny
+    // Which entries depend on an account only their records say, when they are read.
+    return hadQueued || hadAny || (what.account !== undefined && this.#entries > 0)
   }
 
   /** Hides everything at once; resolves when no process finds any of it. */

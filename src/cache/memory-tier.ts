@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache'
 import { type ReadKeys, type EntryInterval } from '../api/read.js'
 import { costOf, type Entry } from './entry.js'
-import { type Invalidation } from './invalidation.js'
+import { dependsOnAccount, type Invalidation } from './invalidation.js'
 import { type RemovalCause, Removals } from './removals.js'
 import { type OwnStore, type Store, type StoreSpace, type TierMetrics, type TierStatus } from './tier.js'
 
@@ -100,8 +100,8 @@ export class MemoryTier implements Store<Entry, Entry>, OwnStore {
     return this.#entries.peek(entry.key) === entry && costOf(by) <= this.#entries.maxSize && this.#insert(by)
   }
 
-  /** Drops entries by key or family, and by any version in their intervals; true if it had any. */
-  drop (_space: StoreSpace, { keys, intervals }: Invalidation): boolean {
+  /** Drops entries by key or family, by any version in their intervals, and by account; true if it had any. */
+  drop (_space: StoreSpace, { keys, intervals, account }: Invalidation): boolean {
     const before = this.#entries.size
     for (const key of keys) {
       // A lower tier may have had what was evicted here.
@@ -111,6 +111,9 @@ export class MemoryTier implements Store<Entry, Entry>, OwnStore {
     }
     for (const interval of intervals) {
       for (const key of this.#intervals.overlapping(interval)) this.#delete(key, 'purged')
+    }
+    if (account !== undefined) {
+      for (const key of [...this.#entries.keys()]) if (dependsOnAccount(key, account)) this.#delete(key, 'purged')
     }
     return this.#entries.size < before
   }

@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import { type RedisLink } from '../redis/link.js'
-import { type RedisClient } from '../redis/create-client.js'
+import { mastersOf, type RedisClient } from '../redis/create-client.js'
 import { familyOfKey, intervalKeyOf, type EntryInterval } from '../api/read.js'
 import { withTimeout } from '../with-timeout.js'
 import {
@@ -11,7 +11,7 @@ import {
   mostBytesBesideBody,
   type StoredEntry
 } from './entry-codec.js'
-import { type EntryIdentity, invalidates, type Invalidation } from './invalidation.js'
+import { dependsOnAccount, type EntryIdentity, invalidates, type Invalidation } from './invalidation.js'
 import {
   type FoundEntry,
   type LowerStore,
@@ -43,6 +43,7 @@ interface QueuedWrite extends StoreWrite {
 
 // No client waits for a write, and large values take longer.
 const writeTimeoutMs = 1000
+const namesPerScan = 1000
 // Time limit for the pending writes of a stopping process, which other replicas can use.
 const finalWritesMs = 1000
 
@@ -104,7 +105,7 @@ export class RedisTier implements LowerStore {
   }
 
   /** Drops entries, including queued writes; true if it had any, rejects if Redis is unreachable. */
-  async drop (_space: StoreSpace, what: Invalidation): Promise<boolean> {
+  async drop (space: StoreSpace, what: Invalidation): Promise<boolean> {
     const hadQueued = this.dropQueued(what)
     // A write that finished after the lookup would survive the purge.
     await this.#writeQueue.waitForInFlight()
@@ -118,11 +119,9 @@ export class RedisTier implements LowerStore {
     )
     // A record in the index that names no entry is a miss.
     const keys = [...what.keys, ...found.flat()].map(key => this.#prefix + key)
-    const deleted = await this.#link.run(
-      'delete',
-      async client => await Promise.all(keys.map(async key => await client.del(key)))
-    )
-    return hadQueued || deleted.some(count => count > 0)
+    const hadKeys = await this.#delete(keys)
+    const hadOfAccount = what.account !== undefined && await this.#deleteOfAccount(space, what.account)
+    return hadQueued || hadKeys || hadOfAccount
   }
 
   /** Invalidates again if a write of this process may have followed another replica's delete. */
@@ -169,6 +168,38 @@ export class RedisTier implements LowerStore {
   async close (): Promise<void> {
     await withTimeout(finalWritesMs, this.waitUntilIdle())
     this.#writeQueue.stop()
+  }
+
+  async #delete (names: readonly string[]): Promise<boolean> {
+    const deleted = await this.#link.run(
+      'delete',
+      async client => await Promise.all(names.map(async name => await client.del(name)))
+    )
+    return deleted.some(count => count > 0)
+  }
+
+  /** Looks through all names on each master: no index lists the entries of an account. */
+  async #deleteOfAccount ({ name }: StoreSpace, account: string): Promise<boolean> {
+    const start = `${this.#prefix}${name}`.replace(/[[\]*?\\]/g, '\\$&')
+    const servers = await this.#link.run('find', async client => mastersOf(client))
+    let hadAny = false
+    for (const server of servers) {
+      // Accounts and tables, and then what may depend on any: views and values of state keys.
+      for (const paths of [`*s/${account}*`, '[ve]*']) {
+        let cursor = '0'
+        do {
+          const [next, names] = await this.#link.run(
+            'find',
+            async () => await server.scan(cursor, 'MATCH', `${start} * /v1/${paths}`, 'COUNT', namesPerScan),
+            writeTimeoutMs
+          )
+          const wanted = names.filter(each => dependsOnAccount(each.slice(this.#prefix.length), account))
+          if (await this.#delete(wanted)) hadAny = true
+          cursor = next
+        } while (cursor !== '0')
+      }
+    }
+    return hadAny
   }
 
   async #find (

@@ -7,6 +7,7 @@ export interface AdminFlags {
   readonly watch?: boolean
   readonly data?: string
   readonly all?: boolean
+  readonly account?: string
 }
 
 /** Error for an admin listener that cannot be reached. */
@@ -70,7 +71,7 @@ function reasonOf (error: Error, timeoutMs: number): string {
   return code === 'ECONNREFUSED' ? 'connection refused; is varve running, and is this its admin listener?' : message
 }
 
-/** Purges one read, or everything, through the admin listener of a running varve. */
+/** Purges one read, an account, or everything, through the admin listener of a running varve. */
 export async function purge (flags: AdminFlags, words: readonly string[], io: Io): Promise<ExitCode> {
   const { status, text } = await callAdmin(flags, io, '/purge', scopeOf(flags, words))
   const body = parseObject(text)
@@ -114,13 +115,15 @@ function printRejected (
   return exitCodes.failed
 }
 
-function scopeOf ({ all, data }: AdminFlags, [method, url, ...others]: readonly string[]): object {
-  if (all === true) {
-    if (method !== undefined || data !== undefined) throw new UsageError('purge takes --all or a METHOD and a URL')
-    return { all: true }
+function scopeOf ({ all, account, data }: AdminFlags, [method, url, ...others]: readonly string[]): object {
+  if (all === true || account !== undefined) {
+    if (method !== undefined || data !== undefined || (all === true && account !== undefined)) {
+      throw new UsageError('purge takes --all or --account ADDRESS, or a METHOD and a URL')
+    }
+    return account === undefined ? { all: true } : { account }
   }
   if (method === undefined || url === undefined || others.length > 0) {
-    throw new UsageError('purge takes a METHOD and a URL, or --all')
+    throw new UsageError('purge takes a METHOD and a URL, or --all, or --account ADDRESS')
   }
   // A whole URL, copied from a log or a browser, names the same read as its path.
   const target = /^https?:\/\/[^/]+(\/.*)$/.exec(url)?.[1] ?? url

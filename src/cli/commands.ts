@@ -164,11 +164,12 @@ export const commands: readonly Command[] = [{
   name: 'purge',
   operands: 'METHOD URL',
   summary: 'removes a read from the cache of a running varve',
-  usage: ['varve purge METHOD URL [flags]', 'varve purge --all [flags]'],
+  usage: ['varve purge METHOD URL [flags]', 'varve purge --account ADDRESS [flags]', 'varve purge --all [flags]'],
   takesWords: true,
   flags: [
     admin,
     { name: 'data', value: 'JSON', text: 'the body of a POST' },
+    { name: 'account', value: 'ADDRESS', text: 'purges what depends on an account or a table' },
     { name: 'all', text: 'purges everything: a new space begins' }
   ],
   notes: [
@@ -180,6 +181,7 @@ export const commands: readonly Command[] = [{
     'varve purge GET \'/v1/accounts/0x1/modules?ledger_version=2000\'',
     'varve purge POST \'/v1/tables/0x5eed/item?ledger_version=2000\' ' +
     '--data \'{"key_type":"u64","value_type":"u64","key":"7"}\'',
+    'varve purge --account 0x1',
     'varve purge --all --admin http://127.0.0.1:9464'
   ],
   run: async ({ flags, words }, io) => await (await import('./admin.js')).purge(flags as AdminFlags, words, io)

@@ -36,7 +36,7 @@ export class LocalInvalidator {
     if (invalidationsSince > this.#recent.length) return true
     return invalidationsSince > 0 &&
       this.#recent.slice(-invalidationsSince).some(what =>
-        what === undefined || invalidates(what, entry) || what.keys.includes(requestedKey)
+        what === undefined || invalidates(what, entry) || invalidates(what, { key: requestedKey, validity: undefined })
       )
   }
 

@@ -16,6 +16,11 @@ import {
   SentinelConnector
 } from 'ioredis'
 
+/** Lists the servers that hold the keys of a client. */
+export function mastersOf (client: RedisClient): readonly Redis[] {
+  return client instanceof Cluster ? client.nodes('master') : [client]
+}
+
 /** Options that ioredis passes for one server. */
 interface Server {
   readonly host?: string

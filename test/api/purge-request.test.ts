@@ -1,16 +1,22 @@
 import t from 'tap'
-import { encodePurgeRequest, readPurge } from '../../src/api/purge-request.js'
-import { targetOf } from '../../src/api/read.js'
+import { encodePurge, readPurge } from '../../src/api/purge-request.js'
+import { type Read, targetOf } from '../../src/api/read.js'
 
 const read = (body: unknown): ReturnType<typeof readPurge> =>
   readPurge(Buffer.from(typeof body === 'string' ? body : JSON.stringify(body)))
 
+/** Returns the read that a purge names; undefined for other scopes. */
+function readIn (body: unknown): Read | undefined {
+  const wanted = read(body)
+  return wanted.all || wanted.account !== undefined ? undefined : wanted.read
+}
+
 /** Returns the canonical request of the read that a purge names. */
 function canonicalOf (body: unknown): string {
-  const wanted = read(body)
-  return wanted.all
+  const wanted = readIn(body)
+  return wanted === undefined
     ? 'everything'
-    : `${wanted.read.endpoint.method} ${targetOf(wanted.read)} ${wanted.read.body?.canonical ?? ''}`.trim()
+    : `${wanted.endpoint.method} ${targetOf(wanted)} ${wanted.body?.canonical ?? ''}`.trim()
 }
 
 t.test('a purge names a read by path or URL, in any request variant, with an optional method', async t => {
@@ -41,10 +47,7 @@ t.test('the body of a table item read is an object or a string, and stays exact'
       '{ "key": "+7", "value_type": "u64", "key_type": "u64" }'
     ]
   ) t.equal(canonicalOf({ method: 'POST', url, body: variant }), canonical)
-  const sentOf = (text: string): string | undefined => {
-    const wanted = read(text)
-    return wanted.all ? undefined : String(wanted.read.body?.sent)
-  }
+  const sentOf = (text: string): string => String(readIn(text)?.body?.sent)
   const head = `{"method":"POST","url":"${url}","body":`
   // Numbers and escapes that JSON.parse would lose are part of what a not-found quotes.
   for (const key of ['12345678901234567890123', '{"b":1.0,"a":[1e2,"\\u0041"]}', '"00\\u0037"']) {
@@ -99,6 +102,17 @@ t.test('only {"all": true} purges everything', async t => {
   t.throws(() => read('{"all":true,"body":{}}'), { status: 400, code: 'invalid_input' })
 })
 
+t.test('a purge of an account takes any spelling of an address, and nothing beside it', async t => {
+  const account = `0x${'ab'.padStart(64, '0')}`
+  for (const text of ['0xab', 'AB', '0x0ab', account]) t.same(read({ account: text }), { all: false, account })
+  for (const wrong of ['', '0x', '0xg', `${account}0`, 5, null, ['0xab']]) {
+    t.throws(() => read({ account: wrong }), { status: 400, code: 'invalid_input' }, String(wrong))
+  }
+  for (const more of [{ all: true }, { url: '/v1/info' }, { method: 'GET' }]) {
+    t.throws(() => read({ account, ...more }), { status: 400, code: 'invalid_input' })
+  }
+})
+
 t.test('a purge of a read that no client can send is rejected with 400', async t => {
   const url = '/v1/tables/0xab/item?ledger_version=5'
   const body = { key_type: 'u64', value_type: 'u64', key: '7' }
@@ -131,7 +145,7 @@ t.test('a purge of a read that no client can send is rejected with 400', async t
   ) t.throws(() => read(wrong), { status: 400, code: 'invalid_input' }, JSON.stringify(wrong))
 })
 
-t.test('a purge encoded from a read decodes to that read', async t => {
+t.test('a purge encoded for another process decodes to the same one', async t => {
   const body = '{"key_type":"u64","value_type":"u64","key":"007"}'
   const item = { method: 'POST', url: '/v1/tables/0x5eed/item?ledger_version=5', body: JSON.parse(body) as unknown }
   const requests = [
@@ -139,12 +153,12 @@ t.test('a purge encoded from a read decodes to that read', async t => {
     { url: '/v1/accounts/1/modules?limit=02&ledger_version=%2B5&start=00ab' },
     { url: '/v1/blocks/by_version/5?with_transactions=true' },
     { url: `/v1/accounts/0x1/events/${encodeURIComponent('0x1::a::B<0x2::c::D, u8>')}/e?start=5` },
-    { url: '/v1/info' }
+    { url: '/v1/info' },
+    { account: '0xab' }
   ]
   for (const request of requests) {
     const wanted = readPurge(Buffer.from(JSON.stringify(request)))
     if (wanted.all) throw new Error('not everything')
-    const again = readPurge(encodePurgeRequest(wanted.read))
-    t.same(again, wanted, request.url)
+    t.same(readPurge(encodePurge(wanted)), wanted, JSON.stringify(request))
   }
 })

@@ -177,7 +177,7 @@ t.test('a segment of another release is no damage, and what is no segment is lef
   await disk.tier.close()
   const [path = ''] = segmentsIn(disk.path)
   const bytes = readFileSync(path)
-  bytes.writeUInt8(3, 3)
+  bytes.writeUInt8(255, 3)
   writeFileSync(path, bytes)
   writeFileSync(join(disk.path, 'notes.txt'), 'mine')
   const next = await openedAt(t, disk.path)

@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
-import { type EntryInterval } from '../../src/api/read.js'
+import { readPurge } from '../../src/api/purge-request.js'
+import { type EntryInterval, keysOf, microCacheKeyOf, type ReadKeys } from '../../src/api/read.js'
 import { type StoredEntry } from '../../src/cache/entry-codec.js'
 import { type TierName } from '../../src/cache/tier.js'
 import {
@@ -30,6 +31,13 @@ const atVersion = (version: bigint): EntryInterval => ({
   first: version,
   last: version
 })
+
+/** Returns the keys of a read as a client would send it, in the space of these tests. */
+function keysOfRead (url: string, body?: object): ReadKeys {
+  const purge = readPurge(Buffer.from(JSON.stringify({ method: body === undefined ? 'GET' : 'POST', url, body })))
+  if (purge.all || purge.account !== undefined) throw new Error('expected a read')
+  return keysOf(purge.read, { name: '4.1' })
+}
 
 const highest = 2n ** 64n - 1n
 /** Blocks that follow each other, at places where numbers or indexes have an edge. */
@@ -236,6 +244,54 @@ for (
       for (const what of whats) t.equal(await tier.drop(what), false)
       tier.put(entryOf('a', 'x'))
       t.equal(await tier.drop({ keys: ['4.1 a'], intervals: [] }), true, 'also on its way into the tier')
+    })
+
+    t.test('a purge of an account covers all that can depend on it, and nothing else', async t => {
+      const [account, view] = [`0x${'a'.padStart(64, '0')}`, {
+        function: '0x1::a::b',
+        type_arguments: [],
+        arguments: []
+      }]
+      const item = (key: string): object => ({ key_type: '0x1::string::String', value_type: 'u64', key })
+      const wanted = [
+        keysOfRead('/v1/accounts/0xa?ledger_version=5').value,
+        keysOfRead(`/v1/accounts/0xa/resource/0x1::a::B%3C${'0x1::a::C,'.repeat(90)}u8%3E?ledger_version=5`).value,
+        // Memory alone has moving reads.
+        ...name === 'memory' ? [microCacheKeyOf(keysOfRead('/v1/accounts/0xa/resources'))] : [],
+        keysOfRead('/v1/tables/0xa/item?ledger_version=5', item('x')).text,
+        keysOfRead('/v1/tables/0xa/item?ledger_version=5', item('x'.repeat(600))).value,
+        keysOfRead('/v1/view?ledger_version=5', view).value
+      ]
+      const others = [
+        keysOfRead('/v1/accounts/0xab/resource/0xa::a::B?ledger_version=5').value,
+        keysOfRead('/v1/tables/0x1a/item?ledger_version=5', item('x'.repeat(600))).value,
+        keysOfRead('/v1/transactions/by_version/10').value,
+        keysOfRead('/v1/blocks/by_height/10').value
+      ]
+      const tier = await opened(t, ...[...wanted, ...others].map(key => storedEntryOf(key, 'x')))
+      const foundIn = async (tier: DrivenTier, keys: readonly string[]): Promise<number> =>
+        (await Promise.all(keys.map(async key => await tier.get({ by: 'key', value: key, text: key })))).filter(Boolean)
+          .length
+      t.same([await foundIn(tier, wanted), await foundIn(tier, others)], [wanted.length, others.length])
+      const purge = { keys: [], intervals: [], account }
+      t.equal(await tier.drop(purge), true)
+      t.same([await foundIn(tier, wanted), await foundIn(tier, others)], [0, others.length])
+      const onTheirWay = wanted.map(key => storedEntryOf(key, 'before'))
+      for (const entry of onTheirWay) tier.put(entry)
+      t.equal(await tier.drop(purge), true)
+      await tier.untilStored()
+      t.equal(await foundIn(tier, wanted), 0)
+      await tier.close()
+      const next = await tier.reopen()
+      t.same(
+        [await foundIn(next, wanted), await foundIn(next, others)],
+        [0, name === 'memory' ? 0 : others.length],
+        'in the next process'
+      )
+      for (const key of wanted) next.put(storedEntryOf(key, 'after'))
+      await next.untilStored()
+      t.equal(await foundIn(next, wanted), wanted.length)
+      await next.close()
     })
 
     t.test('a tier without room drops entries, and never returns part of one', async t => {

@@ -88,14 +88,14 @@ t.test('the screen shows how the ledger is followed, and nothing where it is not
   t.end()
 })
 
-t.test('varve purge removes one read, or everything, with the token of the environment', async t => {
+t.test('varve purge removes a read, an account or everything, with the token of the environment', async t => {
   const { varve } = await varveAtSandbox(t, {}, { admin: { listen: '127.0.0.1:0', token } })
   const environment = { VARVE_ADMIN_TOKEN: token }
   const admin = ['--admin', varve.adminUrl]
   const cacheStatus = async (): Promise<unknown> => (await varve.get(read)).headers['cache-status']
   await varve.get(read)
   t.match(await cacheStatus(), /hit/)
-  for (const scope of [['get', `http://varve.example${read}`], ['GET', read], ['--all']]) {
+  for (const scope of [['get', `http://varve.example${read}`], ['GET', read], ['--account', '0x1'], ['--all']]) {
     t.same(await runCommand(t, ['purge', ...scope, ...admin], environment), { code: 0, out: 'purged\n', err: '' })
     t.match(await cacheStatus(), /miss/, scope.join(' '))
     t.match(await cacheStatus(), /hit/)
@@ -136,7 +136,9 @@ t.test('varve purge rejects an incomplete or contradictory scope', async t => {
   for (const words of [[], ['GET'], ['GET', read, 'more']]) {
     t.match(await runCommand(t, ['purge', ...words]), { code: 2, err: /purge takes a METHOD and a URL, or --all/ })
   }
-  t.match(await runCommand(t, ['purge', '--all', 'GET', read]), { code: 2, err: /purge takes --all or/ })
+  for (const words of [['--all', 'GET', read], ['--account', '0x1', 'GET', read], ['--all', '--account', '0x1']]) {
+    t.match(await runCommand(t, ['purge', ...words]), { code: 2, err: /purge takes --all or/ })
+  }
 })
 
 t.test('an admin listener is named by URL or by HOST:PORT, without credentials or path', async t => {

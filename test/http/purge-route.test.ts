@@ -109,7 +109,7 @@ t.test('a wrong or missing token gets 401 before the body is read; the right one
   )
 })
 
-t.test('each purge is one log line with its address and read, and says if nothing was stored', async t => {
+t.test('each purge is one log line with its address and scope, and says if nothing was stored', async t => {
   const varve = await varveWith(t, token)
   const lines = (): object[] =>
     varve.log.filter(({ msg }) => /^purged/.test(String(msg))).map(({ level, time, pid, hostname, ...line }) => line)
@@ -128,14 +128,24 @@ t.test('each purge is one log line with its address and read, and says if nothin
   }
   t.equal((await post(varve, JSON.stringify(item))).status, 200)
   t.match(lines()[2], { method: 'POST', url: item.url, body: /^\{"key_type":"u64","value_type":"u64".{464}$/ })
+  for (const stored of [undefined, false]) {
+    if (stored === undefined) await varve.get(modules)
+    t.equal((await post(varve, '{"account":"0x1"}')).status, 200)
+    t.match(lines().at(-1), {
+      clientAddress,
+      account: '0x1',
+      stored,
+      msg: `purged an account${stored === false ? ' that was not stored' : ''}`
+    })
+  }
   t.equal((await post(varve, '{"all":true}')).status, 200)
-  t.match(lines()[3], {
+  t.match(lines()[5], {
     clientAddress,
     everywhere: true,
     space: /^[0-9a-f]{16}$/,
     msg: 'purged everything: a new space begins'
   })
-  t.equal(lines().length, 4)
+  t.equal(lines().length, 6)
   t.equal(varve.log.filter(({ msg }) => /new space/.test(String(msg))).length, 1, 'no other line says so')
 })
 

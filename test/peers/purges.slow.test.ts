@@ -72,6 +72,7 @@ t.test('a purge applies to Redis and all replicas: at once by message, within 1 
   await until(async () => await listeners(redis) === 2, 'reachable replicas purge')
   const reads: [string, TestRequest, object][] = [
     [modules, {}, { method: 'GET', url: `${a.url}/v1/accounts/0x0001/modules?ledger_version=%2B0500` }],
+    [table, tableItemLookup('u64', '"6"'), { account: '0xab' }],
     [table, tableItemLookup('u64', '"7"'), {
       method: 'POST',
       url: table,

@@ -1,4 +1,5 @@
 import t, { type Test } from 'tap'
+import { sendRequest } from '../support/client.js'
 import {
   type ReplicaPair,
   checkResponse,
@@ -10,6 +11,7 @@ import {
   redisErrorsOf,
   redisWriteCount,
   startReads,
+  adminToken,
   startReplicaPairAtCluster,
   timeoutMs,
   untilShared
@@ -112,6 +114,21 @@ t.test('replicas share reads on any node of a cluster, also while a slot moves',
   t.ok(slowest < timeoutMs + marginMs, `the slowest read took ${Math.round(slowest)} ms`)
   t.ok(await isRedisUp(second))
   t.same((await readiness(second)).degraded, [])
+})
+
+t.test('a purge of an account finds its entries on every node of a cluster', async t => {
+  const { cluster, replicas: { second }, targets } = await startReplicaPairAtCluster(t, 12)
+  const keys = async (): Promise<string[]> => await cluster.keys('varve:1:*modules*')
+  const before = await keys()
+  for (const [at, target] of targets.entries()) {
+    const purged = await sendRequest(second.adminUrl, '/purge', {
+      method: 'POST',
+      headers: { authorization: `Bearer ${adminToken}` },
+      body: JSON.stringify({ account: target.split('/')[3] })
+    })
+    t.match(purged, { status: 200, body: '{"purged":true,"everywhere":true}' })
+    t.same((await keys()).sort(), before.filter(key => targets.slice(at + 1).some(other => key.includes(other))).sort())
+  }
 })
 
 t.test('killing a cluster node under reads causes no client error; the other nodes stay in use', async t => {

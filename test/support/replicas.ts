@@ -116,13 +116,17 @@ export const marginMs = 150
 // Numbers the pairs, so that two pairs at one Redis never share entries.
 let count = 0
 
+/** Admin token of replicas in a pair. */
+export const adminToken = 't0ken'
+
 /** Starts two replicas at one Redis of any kind. */
 export async function startReplicaPair (t: Test, redis: RedisConfigChange): Promise<ReplicaPair> {
   const upstream = await startStubUpstream(t, (request, response) => {
     respondOk(response, bodyOf(request.url ?? ''))
   })
-  const first = await varveAt(t, upstream.url, { cache: { redis } })
-  const second = await varveAt(t, upstream.url, { cache: { redis } })
+  const admin = { listen: '127.0.0.1:0', token: adminToken }
+  const first = await varveAt(t, upstream.url, { cache: { redis }, admin })
+  const second = await varveAt(t, upstream.url, { cache: { redis }, admin })
   return {
     upstream,
     first,
