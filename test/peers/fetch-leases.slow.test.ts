@@ -65,30 +65,48 @@ async function leaseKeyIn ({ client }: RedisProcess): Promise<string> {
   return (await client.keys('*lease:*'))[0] ?? ''
 }
 
-t.test('of six hosts that miss a read at the same time one asks the upstream', together(), async t => {
-  const { upstream, hosts } = await startFleet(t, 6)
-  for (let version = 2000; version < 2010; version++) {
+/**
+ * Waits for ten reads in a row of which each reaches the upstream once. A machine that stands still for seconds makes a
+ * process fetch for itself for a minute, so a read before may reach it more often.
+ */
+async function untilOneAsks (requestsFor: () => Promise<number>): Promise<void> {
+  let inRow = 0
+  await until(
+    async () => {
+      inRow = await requestsFor() === 1 ? inRow + 1 : 0
+      return inRow === 10
+    },
+    'ten reads in a row reach the upstream once',
+    70_000
+  )
+}
+
+t.test('of three hosts that miss a read at the same time one asks the upstream', together(), async t => {
+  const { upstream, hosts } = await startFleet(t, 3)
+  let version = 2000
+  let statuses: string[] = []
+  await untilOneAsks(async () => {
     const before = upstream.requests.countFor('account_modules')
-    const responses = await Promise.all(hosts.map(async host => await host.get(modules(version))))
+    const target = modules(++version)
+    const responses = await Promise.all(hosts.map(async host => await host.get(target)))
     t.same(new Set(responses.map(({ status, body }) => `${status} ${body}`)).size, 1)
-    t.equal(upstream.requests.countFor('account_modules') - before, 1, `requests for ${version}`)
-    const statuses = responses.map(({ headers }) => String(headers[cacheStatusHeader]))
-    t.equal(statuses.filter(status => status === collapsed).length, 5, statuses.join())
-  }
+    statuses = responses.map(({ headers }) => String(headers[cacheStatusHeader]))
+    return upstream.requests.countFor('account_modules') - before
+  })
+  t.equal(statuses.filter(status => status === collapsed).length, 2, statuses.join())
 })
 
 t.test('workers of two hosts that miss a read at the same time ask the upstream once', together(), async t => {
   const { upstream, hosts } = await startFleet(t, 2, { workers: 2 })
-  const requestsFor = async (version: number): Promise<number> => {
+  let version = 2000
+  await untilOneAsks(async () => {
     const before = upstream.requests.countFor('account_modules')
+    const target = modules(++version)
     await Promise.all([...hosts, ...hosts, ...hosts].map(async host => {
-      t.match(await host.get(modules(version)), { status: 200 })
+      t.match(await host.get(target), { status: 200 })
     }))
     return upstream.requests.countFor('account_modules') - before
-  }
-  let version = 2000
-  await until(async () => await requestsFor(version++) === 1, 'all workers have agreed on a space')
-  for (let nth = 0; nth < 5; nth++) t.equal(await requestsFor(version++), 1)
+  })
 })
 
 t.test('hosts wait for a slow fetch longer than its lease lasts, as long as its holder lives', together(), async t => {
@@ -304,10 +322,7 @@ t.test('of the workers of one host without Redis one fetches for all', async t =
     }
     await until(async () => await requestsFor() === 1, 'all workers have agreed on a space')
     const waited = await leased([host], 'waited')
-    // The primary process is this one, which a busy machine may stop for longer than a worker waits.
-    let once = 0
-    for (let nth = 0; nth < 40 && once < 10; nth++) if (await requestsFor() === 1) once++
-    t.equal(once, 10)
+    await untilOneAsks(requestsFor)
     t.ok(await leased([host], 'waited') - waited >= 15)
     // Each worker has the entry.
     t.same(new Set(await requestEachWorker(host, modules(version), 3)), new Set(['varve; hit; detail=memory']))
