@@ -1,11 +1,11 @@
 import { type Accept, readAccept } from './accept.js'
 import { endpoints, type Endpoint, type PathParameter } from './endpoints.js'
-import { readMinVersion } from './min-version.js'
 import { readPinnedCursor } from './pinned-cursor.js'
 import { type Read } from './read.js'
-import { invalidInputError } from './error-response.js'
+import { invalidInputError, ErrorResponse } from './error-response.js'
 import { readRequestBody } from './request-body.js'
 import { isSafeMethod, originFormOf, methodNotAllowedError, requireLegalCharacters } from './pass-through-target.js'
+import { readU64 } from './integer.js'
 
 /** Client request as received. */
 export interface RawRequest {
@@ -210,4 +210,25 @@ function readQuery (endpoint: Endpoint, search: string): Query {
 function splitOnce (text: string, mark: string): [string, string] {
   const at = text.indexOf(mark)
   return at === -1 ? [text, ''] : [text.slice(0, at), text.slice(at + 1)]
+}
+
+/** Request header with the lowest version that a moving response must have been read at. */
+export const minVersionHeader = 'x-varve-min-ledger-version'
+
+/** Reads the header; throws an ErrorResponse if it is invalid or repeated, since commas join repeated headers. */
+export function readMinVersion (text: string | readonly string[] | undefined): bigint | undefined {
+  if (text === undefined) return undefined
+  const version = readU64(String(text))
+  if (version === undefined) throw invalidInputError(`failed to parse header \`${minVersionHeader}\``)
+  return version
+}
+
+/** Error of a node for a version above its head. */
+export function versionNotFoundError (version: bigint): ErrorResponse {
+  return new ErrorResponse(404, 'version_not_found', `Ledger version not found by Ledger version(${version})`)
+}
+
+/** Returns true for the error of a version above the head. */
+export function isVersionNotFoundError ({ code }: ErrorResponse): boolean {
+  return code === 'version_not_found'
 }

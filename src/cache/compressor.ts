@@ -1,6 +1,6 @@
 import { promisify } from 'node:util'
 import { brotliCompress, brotliDecompress, constants, gunzip, gzip } from 'node:zlib'
-import { type Coding, codings } from '../api/accept-encoding.js'
+import { type Coding, codings } from '../api/accept.js'
 import { type Entry, type Representation, withRepresentation } from './entry.js'
 import { type MemoryTier } from './memory-tier.js'
 

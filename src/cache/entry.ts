@@ -1,7 +1,7 @@
 import { createHash, hash } from 'node:crypto'
 import { type EntryInterval } from '../api/read.js'
 import { type Position } from '../api/position.js'
-import { type Coding } from '../api/accept-encoding.js'
+import { type Coding } from '../api/accept.js'
 import { type StateDigest } from '../api/state-key.js'
 import { flattenHeader, printHeaders } from './print-headers.js'
 

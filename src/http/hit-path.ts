@@ -1,20 +1,24 @@
 import { type IncomingHttpHeaders, type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http'
 import { type Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
-import { minVersionHeader } from '../api/min-version.js'
-import { maxMemoisedBodyBytes, variantKeyOf } from '../api/request-variant-key.js'
+import { minVersionHeader } from '../api/read-request.js'
 import { type EndpointLabel } from '../metrics/metrics.js'
-import { type ParsedRequest } from '../proxy/parsed-request.js'
+import { type ParsedRequest, maxMemoisedBodyBytes, variantKeyOf } from '../proxy/parsed-request.js'
 import { type ClientResponse } from '../proxy/response-builder.js'
 import { type OutcomeName, outcomeNameOf } from '../proxy/outcomes.js'
 import { serveFromMemory } from '../proxy/serve-read.js'
 import { type RequestSource } from './client-address.js'
-import { type HttpExchange, printLines, requestIdHeader } from './http-exchange.js'
-import { bypassedConnectionOf } from '../node.js'
-import { bypassesFollowing, checkRequest, responsePreferencesOf } from './request-checks.js'
+import {
+  type HttpExchange,
+  printLines,
+  requestIdHeader,
+  bypassesFollowing,
+  checkRequest,
+  responsePreferencesOf
+} from './http-exchange.js'
+import { bypassedConnectionOf, pauseReading, resumeReading } from '../node.js'
 import { type ListenerContext, perRequestHeaders, recordResponse, sendFailure, sendResponse } from './send-response.js'
 import { type ServeDirectly } from './read-routes.js'
-import { PipelineQueue } from './pipeline-queue.js'
 import { type ConnectionLimiter } from './connection-limiter.js'
 import { serverTimeouts } from './listener.js'
 
@@ -378,5 +382,45 @@ class HitWriter {
       this.#lastLines = `Date: ${now.toUTCString()}\r\n${keepAliveLines}`
     }
     return this.#lastLines
+  }
+}
+
+type Serve = (request: IncomingMessage, response: ServerResponse) => void
+
+// Exceeds what any honest client pipelines.
+const maxQueued = 256
+
+/**
+ * Serves pipelined requests one at a time. Pauses the socket while one waits, so further bytes stay in the kernel
+ * (law 10: nothing grows without bound).
+ */
+export class PipelineQueue {
+  readonly #queued = new WeakMap<Socket, number>()
+  readonly #onCut: () => void
+
+  constructor (onCut: () => void) {
+    this.#onCut = onCut
+  }
+
+  /** Serves a request after all earlier responses of its connection; never if the connection closes first. */
+  enqueue (request: IncomingMessage, response: ServerResponse, serve: Serve): void {
+    const { socket } = request
+    const waiting = this.#queued.get(socket) ?? 0
+    this.#queued.set(socket, waiting + 1)
+    // Bounds the requests in one read: Node parses all bytes it has read before it pauses.
+    if (waiting === maxQueued) {
+      this.#onCut()
+      socket.destroy()
+    }
+    if (waiting === 0) pauseReading(socket)
+    response.once('socket', () => {
+      const left = (this.#queued.get(socket) ?? 1) - 1
+      this.#queued.set(socket, left)
+      if (left === 0) resumeReading(socket)
+      // Waits until Node has flushed the response, which it does after this event, or it would end twice.
+      process.nextTick(() => {
+        if (socket.writable) serve(request, response)
+      })
+    })
   }
 }

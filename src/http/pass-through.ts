@@ -4,7 +4,7 @@ import { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fa
 import { forwardUnknownRoute } from '../proxy/forward-unknown-route.js'
 import { type UpstreamResponse } from '../api/upstream-response.js'
 import { isSdkHeaderName } from '../api/position.js'
-import { minVersionHeader } from '../api/min-version.js'
+import { minVersionHeader } from '../api/read-request.js'
 import { indexTarget } from '../api/request-targets.js'
 import { hijackExchange, requestIdHeader } from './http-exchange.js'
 import { type RequestMemoryBudget } from './request-body.js'

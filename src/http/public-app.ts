@@ -11,12 +11,11 @@ import {
 import { type ChunkListener, installParserBypass, setMaxHeaderSize } from '../node.js'
 import { outcomeOfErrorStatus } from '../proxy/outcomes.js'
 import { respondToClientError, rejectTunnel, timeoutReasonOf, type UnroutedErrorOptions } from './client-errors.js'
-import { hijackExchange, requestIdReader } from './http-exchange.js'
+import { hijackExchange, requestIdReader, maxHeaderLines } from './http-exchange.js'
 import { HitPath, type RequestListener } from './hit-path.js'
 import { readBody } from './request-body.js'
 import { addReadRoutes } from './read-routes.js'
 import { sendFailure, type ListenerContext, sandboxHeader } from './send-response.js'
-import { maxHeaderLines } from './request-checks.js'
 import { headerTimeouts, serverTimeouts, withoutSchemas } from './listener.js'
 
 // Shortens Node's default of two minutes.

@@ -5,20 +5,31 @@ import { newAttemptBudget } from '../upstreams/upstream-request.js'
 import { serveRead } from '../proxy/serve-read.js'
 import { serveAwaited } from '../proxy/wait-for-transaction.js'
 import { type ReadClient } from '../proxy/pinned-read.js'
-import { ParsedRequest } from '../proxy/parsed-request.js'
+import { ParsedRequest, variantKeyOf, type VariantParts } from '../proxy/parsed-request.js'
 import { type Outcome, outcomeNameOf, ownCacheStatusOf } from '../proxy/outcomes.js'
 import { readAccept } from '../api/accept.js'
 import { webFrameworkError } from '../api/error-response.js'
-import { minVersionHeader } from '../api/min-version.js'
 import { type Read } from '../api/read.js'
-import { type EndpointMatch, matchAwaited, matchEndpoint, type RawRequest, readRequest } from '../api/read-request.js'
-import { variantKeyOf, type VariantParts } from '../api/request-variant-key.js'
+import {
+  type EndpointMatch,
+  matchAwaited,
+  matchEndpoint,
+  type RawRequest,
+  readRequest,
+  minVersionHeader
+} from '../api/read-request.js'
 import { forwardedTarget } from '../api/pass-through-target.js'
 import { type RequestCharge } from './client-policies.js'
-import { hijackExchange, type HttpExchange } from './http-exchange.js'
+import {
+  hijackExchange,
+  type HttpExchange,
+  bypassesFollowing,
+  checkRequest,
+  isBackground,
+  responsePreferencesOf
+} from './http-exchange.js'
 import { registerPassThrough } from './pass-through.js'
 import { sandboxHeader, sendFailure, type ListenerContext, sendResponse } from './send-response.js'
-import { bypassesFollowing, checkRequest, isBackground, responsePreferencesOf } from './request-checks.js'
 import { readBody, RequestMemoryBudget, TurnQueue } from './request-body.js'
 import { beginTrace } from './request-tracing.js'
 

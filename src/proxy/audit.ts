@@ -1,13 +1,12 @@
 import { type Entry, computeEtag } from '../cache/entry.js'
 import { findCorruptCoding } from '../cache/compressor.js'
 import { contentTypeOf, type UpstreamResponse } from '../api/upstream-response.js'
-import { type Coding } from '../api/accept-encoding.js'
+import { type Coding } from '../api/accept.js'
 import { type Position } from '../api/position.js'
-import { differenceOf, type ResponseDifference } from '../api/response-difference.js'
+import { differenceOf, type ResponseDifference, type HarmlessCause } from '../api/response-difference.js'
 import { judge, impossibleReason } from '../api/store-verdict.js'
 import { atVersion, classOf, isRenderedByRelease, type Read, stateFamilyOf } from '../api/read.js'
 import { type Follower } from '../follow/follower.js'
-import { type AuditResult, type AuditSampler, type ObservedResult } from './audit-sampler.js'
 import { upstreamRequestOf } from './fetch.js'
 import { lookUpEntryAt } from './followed-reads.js'
 import { readCursorAndGas, readCursorAndGasHeaders } from './cursor-and-gas-headers.js'
@@ -16,6 +15,71 @@ import { type PinnedRead } from './pinned-read.js'
 import { lowestVersionOf } from './pruned-reads.js'
 import { type EndpointName } from '../api/endpoints.js'
 import { type Config } from '../config/schema.js'
+import { type Space } from '../chain/space.js'
+
+/** Results of an audit; `rendering` is a difference that a release or upstream setting explains. */
+export const auditResults = ['equal', 'different', 'rendering', 'unavailable'] as const
+
+/** One result of the closed list. */
+export type AuditResult = typeof auditResults[number]
+
+/** Results of comparing a latest response with the one that following would have served. */
+export const observedResults = ['equal', 'different', 'unknown'] as const
+
+/** One result of the closed list. */
+export type ObservedResult = typeof observedResults[number]
+
+/** Difference between a cached body and a new upstream response. */
+export interface AuditDifference {
+  readonly result: 'different' | 'rendering'
+  /** True if following would have served the cached body, and only observes. */
+  readonly isObserved: boolean
+  /** Reads sent upstream and by the client; the two differ for latest reads. */
+  readonly reads: readonly Read[]
+  readonly space: Space
+  /** Part of the response that differs. */
+  readonly part: string
+  /** Cause by which both responses can be right; undefined if the cached one is wrong. */
+  readonly cause: HarmlessCause | undefined
+  readonly upstream: string
+  readonly cached: Buffer
+  readonly fetched: Buffer
+}
+
+// Each audit may hold a whole response in memory and competes with client requests.
+const maxConcurrentAudits = 8
+
+/** Samples hits for audits, limits concurrent audits, and reports differences. */
+export class AuditSampler {
+  readonly onDifference: (difference: AuditDifference) => void
+  /** Fetches the position and release of an upstream. */
+  readonly refreshUpstreamStatus: (upstream: string) => Promise<void>
+  #inFlight = 0
+
+  constructor (
+    onDifference: (difference: AuditDifference) => void,
+    refreshUpstreamStatus: (upstream: string) => Promise<void>
+  ) {
+    this.onDifference = onDifference
+    this.refreshUpstreamStatus = refreshUpstreamStatus
+  }
+
+  /** Draws if a hit is audited, so that no pattern of clients escapes. */
+  shouldAudit (share: number): boolean {
+    return Math.random() < share
+  }
+
+  /** Runs an audit, or returns 'unavailable' at the concurrency limit. */
+  async run (start: () => Promise<AuditResult>): Promise<AuditResult> {
+    if (this.#inFlight >= maxConcurrentAudits) return 'unavailable'
+    this.#inFlight++
+    try {
+      return await start()
+    } finally {
+      this.#inFlight--
+    }
+  }
+}
 
 /** Parts that compare hits with upstreams. */
 export type AuditParts = LookUpParts & {

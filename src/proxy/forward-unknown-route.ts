@@ -2,7 +2,7 @@ import { UnprovenPositionError } from '../upstreams/chain-guard.js'
 import { type InspectResponse } from '../upstreams/upstream-failure.js'
 import { newAttemptBudget, type UpstreamRequest } from '../upstreams/upstream-request.js'
 import { reportsPruned, type UpstreamResponse } from '../api/upstream-response.js'
-import { readMinVersion } from '../api/min-version.js'
+import { readMinVersion } from '../api/read-request.js'
 import { isSafeMethod, versionInTarget } from '../api/pass-through-target.js'
 import { isAboveServedHead, waitForVersions, type WaitParts } from './wait-for-version.js'
 import {

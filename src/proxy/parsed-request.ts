@@ -1,8 +1,7 @@
 import { type IncomingHttpHeaders } from 'node:http'
 import { type MemoHolder } from '../cache/memory-tier.js'
-import { ParsedRequestCache } from '../cache/parsed-request-cache.js'
 import { type Space } from '../chain/space.js'
-import { readAcceptEncoding } from '../api/accept-encoding.js'
+import { readAcceptEncoding } from '../api/accept.js'
 import { type Position } from '../api/position.js'
 import { isRenderedByRelease, type Read } from '../api/read.js'
 import { auditRepeatedHit, type AuditParts } from './audit.js'
@@ -10,7 +9,7 @@ import { followedHitName, type Hit, hitNames, type OutcomeName } from './outcome
 import { pinTo, type PinnedRead } from './pinned-read.js'
 import { type ClientResponse, type ResponsePreferences } from './response-builder.js'
 import { type Compressor } from '../cache/compressor.js'
-import { type LowestRecentRequest } from './history-forecast.js'
+import { type LowestRecentRequest } from './pruned-reads.js'
 
 /** Parts that a memoised response depends on. */
 export type MemoParts = AuditParts & {
@@ -38,12 +37,42 @@ export interface KnownRequest {
   readonly sent?: { readonly method: string, readonly url: string, readonly headers: IncomingHttpHeaders }
 }
 
-/** Known requests, by request variant and by the text of their bytes: their first line breaks differ. */
-export type KnownRequestCache = ParsedRequestCache<KnownRequest>
+/**
+ * Caches known requests by request variant and by the text of their bytes, whose first line breaks differ; bounded in
+ * bytes (law 10: nothing grows without bound). When the young half is full,
+ * it replaces the old half, whose unused requests are dropped: coarser than LRU, but a hit costs one lookup.
+ */
+export class KnownRequestCache {
+  readonly #maxHalfBytes: number
+  #young = new Map<string, KnownRequest>()
+  #youngBytes = 0
+  #old = new Map<string, KnownRequest>()
+
+  constructor (maxBytes: number) {
+    this.#maxHalfBytes = maxBytes / 2
+  }
+
+  get (text: string): KnownRequest | undefined {
+    const young = this.#young.get(text)
+    if (young !== undefined) return young
+    const old = this.#old.get(text)
+    if (old !== undefined) this.put(text, old)
+    return old
+  }
+
+  put (text: string, known: KnownRequest): void {
+    this.#youngBytes += this.#young.has(text) ? 0 : costOf(text, known)
+    this.#young.set(text, known)
+    if (this.#youngBytes <= this.#maxHalfBytes) return
+    this.#old = this.#young
+    this.#young = new Map()
+    this.#youngBytes = 0
+  }
+}
 
 /** Builds the cache of known requests, sized as a share of the memory tier. */
 export function knownRequestCache (memoryTierBytes: number): KnownRequestCache {
-  return new ParsedRequestCache(Math.max(minKnownRequestBytes, memoryTierBytes * knownRequestShare), costOf)
+  return new KnownRequestCache(Math.max(minKnownRequestBytes, memoryTierBytes * knownRequestShare))
 }
 
 /** Read of one request variant, with its keys and its memoised last response. */
@@ -140,4 +169,35 @@ export class ParsedRequest implements MemoHolder {
   dropMemo (): void {
     this.#memo = undefined
   }
+}
+
+/** Parts of a request that identify its parsed form; the body only if it was read. */
+export interface VariantParts {
+  readonly method: string
+  readonly target: string
+  readonly accept: string | undefined
+  readonly contentType: string | undefined
+  readonly body: Buffer | undefined
+}
+
+// Limits target, Accept and Content-Type in characters; longer requests are parsed each time.
+const maxVariantLength = 1024
+
+/** Largest body in bytes that a variant key contains. */
+export const maxMemoisedBodyBytes = 2048
+
+/**
+ * Returns one text for all parts that decide the read; undefined if the request is too large to remember. Targets
+ * contain no blanks and headers no line breaks, so different requests never share a text.
+ */
+export function variantKeyOf ({ method, target, accept, contentType, body }: VariantParts): string | undefined {
+  const head = accept === undefined ? target : `${accept} ${target}`
+  if (head.length > maxVariantLength) return undefined
+  // Shares one text between GET and HEAD, whose responses differ only in the body.
+  if (method === 'GET' || method === 'HEAD') return head
+  if (
+    method !== 'POST' || contentType === undefined || contentType.length > maxVariantLength || body === undefined ||
+    body.length > maxMemoisedBodyBytes
+  ) return undefined
+  return `${contentType}\n${head}\n${body.toString('latin1')}`
 }

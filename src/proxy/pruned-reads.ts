@@ -86,3 +86,123 @@ export function rejectPrunedPage (context: PrunedParts, { response, notStored }:
   }
   throw context.prunedErrorBuilder.errorFor(oldest - 1n, oldest)
 }
+
+/** Sources of a forecast. */
+export interface HistoryForecastSources {
+  readonly now: () => number
+  readonly tracker: { readonly position: Position | undefined }
+  readonly lowestRequested: { valueIn(position: Position): bigint }
+}
+
+/** Time left from which the oldest requested version counts as about to be pruned. */
+export const historySoonSeconds = 3600
+const sampleMs = 60_000
+const samplesPerHalfHour = 30
+
+/**
+ * Forecasts when the oldest version that clients request is pruned, as the recording rule
+ * `instance:varve_history_left:seconds` does: at the slower pace of the last two half hours.
+ */
+export class HistoryForecast {
+  readonly #sources: HistoryForecastSources
+  // Oldest version of each minute of the last hour, newest last.
+  #samples: number[] = []
+  #sampledAtMs = -Infinity
+  #soonSinceMs: number | undefined
+
+  constructor (sources: HistoryForecastSources) {
+    this.#sources = sources
+  }
+
+  /** Samples the oldest version once a minute. */
+  tick (): void {
+    const { now, tracker: { position } } = this.#sources
+    if (now() - this.#sampledAtMs < sampleMs) return
+    this.#sampledAtMs = now()
+    if (position === undefined) {
+      this.#samples = []
+      this.#soonSinceMs = undefined
+      return
+    }
+    this.#samples = [...this.#samples, Number(position.oldest.version)].slice(-1 - 2 * samplesPerHalfHour)
+    if (this.#isSoon(position)) this.#soonSinceMs ??= now()
+    else this.#soonSinceMs = undefined
+  }
+
+  /** Seconds for which the history left has been short without a break; undefined while it is not. */
+  get soonForSeconds (): number | undefined {
+    return this.#soonSinceMs === undefined ? undefined : (this.#sources.now() - this.#soonSinceMs) / 1000
+  }
+
+  // Clients that read near the head lose nothing, so only the older half of the window counts.
+  #isSoon (position: Position): boolean {
+    const perSecond = this.#versionsPerSecond
+    const distance = Number(this.#sources.lowestRequested.valueIn(position) - position.oldest.version)
+    const window = Number(position.head.version - position.oldest.version)
+    return perSecond !== undefined && perSecond > 0 && window > 0 &&
+      distance / perSecond < historySoonSeconds && distance / window < 0.5
+  }
+
+  // A step, from an upstream that leaves or returns, is in one half hour only.
+  get #versionsPerSecond (): number | undefined {
+    const [first, middle, last] = [this.#samples[0], this.#samples.at(-1 - samplesPerHalfHour), this.#samples.at(-1)]
+    const minutesBefore = this.#samples.length - 1 - samplesPerHalfHour
+    if (first === undefined || middle === undefined || last === undefined || minutesBefore < 1) return undefined
+    return Math.min((middle - first) / (minutesBefore * 60), (last - middle) / (samplesPerHalfHour * 60))
+  }
+}
+
+// Requests of the last 150 to 300 seconds count: this half period and the last one.
+const halfPeriodMs = 150_000
+// Exceeds every u64.
+const noVersion = 2n ** 64n
+
+/**
+ * Lowest version that clients requested recently; its distance from the oldest version warns operators before pruning
+ * causes 410s.
+ */
+export class LowestRecentRequest {
+  readonly #now: () => number
+  #half = 1
+  #halfStartedAtMs: number
+  #lowest = noVersion
+  #lowestInLastHalf = noVersion
+
+  constructor (now: () => number) {
+    this.#now = now
+    this.#halfStartedAtMs = now()
+  }
+
+  /** Number of the current half period: a version recorded in it need not be recorded again. */
+  get half (): number {
+    return this.#half
+  }
+
+  /** Records a requested version; versions below the window are already pruned, so they do not count. */
+  record (version: bigint, position: Position | undefined): void {
+    if (version < this.#lowest && position !== undefined && version >= position.oldest.version) this.#lowest = version
+  }
+
+  /** Begins a new half period once the current one has ended. */
+  rotate (): void {
+    const halves = Math.floor((this.#now() - this.#halfStartedAtMs) / halfPeriodMs)
+    if (halves === 0) return
+    this.#lowestInLastHalf = halves === 1 ? this.#lowest : noVersion
+    this.#lowest = noVersion
+    this.#halfStartedAtMs += halves * halfPeriodMs
+    this.#half++
+  }
+
+  /** Drops all versions, because they belong to another chain. */
+  clear (): void {
+    this.#lowest = this.#lowestInLastHalf = noVersion
+    this.#half++
+  }
+
+  /** Clamps the lowest requested version to the window; the head where nothing lower was requested. */
+  valueIn ({ head, oldest }: Position): bigint {
+    this.rotate()
+    const lowest = this.#lowest < this.#lowestInLastHalf ? this.#lowest : this.#lowestInLastHalf
+    return lowest < oldest.version ? oldest.version : lowest > head.version ? head.version : lowest
+  }
+}

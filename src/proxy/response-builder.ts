@@ -3,11 +3,11 @@ import { etagForCoding, type Entry, computeEtag } from '../cache/entry.js'
 import { flattenHeader, joinPrinted, printHeaders } from '../cache/print-headers.js'
 import { type EncryptionKey, type Tracker } from '../chain/tracker.js'
 import { type UpstreamResponse, contentTypeOf, headerOf, type RemainingBody } from '../api/upstream-response.js'
-import { readAcceptEncoding } from '../api/accept-encoding.js'
+import { readAcceptEncoding } from '../api/accept.js'
 import { classOf, dependsOnRelease, type Read } from '../api/read.js'
 import { type ErrorResponse } from '../api/error-response.js'
 import { headerNamesOf, headerSuffix, type Position, positionHeaders, ownHeaderFamily } from '../api/position.js'
-import { isVersionNotFoundError } from '../api/min-version.js'
+import { isVersionNotFoundError } from '../api/read-request.js'
 import { type Outcome, cacheStatusOf, outcomeOfErrorStatus, ownCacheStatusOf, bypassStatus } from './outcomes.js'
 import {
   emittedFamiliesOf,

@@ -7,7 +7,7 @@ import { type Follower } from '../follow/follower.js'
 import { withTimeout } from '../with-timeout.js'
 import { auditHit, observeLatest } from './audit.js'
 import { commitFetched } from './commit.js'
-import { learnLastEvent } from './event-history.js'
+import { learnLastEvent, LastKnownEvents } from './event-history.js'
 import { discardBody, fetchJudged, type FetchParts, isLaggingError } from './fetch.js'
 import { reachInAll } from './shared-position.js'
 import { atFollowedHead, followedHeadFor } from './followed-reads.js'
@@ -29,7 +29,6 @@ import { type EndpointName } from '../api/endpoints.js'
 import { PrunedErrorBuilder } from '../api/pruned-error-builder.js'
 import { Compressor } from '../cache/compressor.js'
 import { type MemoryTier } from '../cache/memory-tier.js'
-import { LastKnownEvents } from './last-known-events.js'
 
 /** Parts of every step of a read. */
 export type ReadParts = FetchParts & MemoParts & WaitParts & {

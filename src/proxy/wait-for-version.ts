@@ -1,6 +1,6 @@
 import { type VersionWaitResult, type VersionWaits } from '../chain/version-waits.js'
 import { type Position } from '../api/position.js'
-import { versionNotFoundError } from '../api/min-version.js'
+import { versionNotFoundError } from '../api/read-request.js'
 import { type Read } from '../api/read.js'
 import { unavailableError } from '../api/error-response.js'
 import { noUpstreamError, type PinParts, type ReadClient } from './pinned-read.js'

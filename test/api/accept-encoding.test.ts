@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
-import { codings, readAcceptEncoding } from '../../src/api/accept-encoding.js'
+import { codings, readAcceptEncoding } from '../../src/api/accept.js'
 import { check, seedTitle } from '../support/properties.js'
 
 const same = (t: Test, cases: Record<string, readonly string[]>): void => {

@@ -2,7 +2,7 @@ import { pino } from 'pino'
 import t from 'tap'
 import { auditDifferenceListener, type PurgerParts } from '../../src/app/purger.js'
 import { Space } from '../../src/chain/space.js'
-import { type AuditDifference } from '../../src/proxy/audit-sampler.js'
+import { type AuditDifference } from '../../src/proxy/audit.js'
 import { contextAt, readOfTarget } from '../support/proxy-context.js'
 import { until } from '../support/until.js'
 

@@ -6,7 +6,7 @@ import t, { type Test } from 'tap'
 import { Compressor, findCorruptCoding } from '../../src/cache/compressor.js'
 import { costOf, type Entry, type EntryParts, type Representation, makeEntry } from '../../src/cache/entry.js'
 import { MemoryTier } from '../../src/cache/memory-tier.js'
-import { type Coding, codings } from '../../src/api/accept-encoding.js'
+import { type Coding, codings } from '../../src/api/accept.js'
 import { checkAsync, seedTitle } from '../support/properties.js'
 import { space } from '../support/redis-tier.js'
 

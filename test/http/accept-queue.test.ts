@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { createServer, type AddressInfo } from 'node:net'
 import t from 'tap'
 import { until } from '../support/until.js'
-import { countWaitingConnections } from '../../src/http/accept-queue.js'
+import { countWaitingConnections } from '../../src/http/connection-limiter.js'
 
 for (const host of ['127.0.0.1', '::1']) {
   t.test(`connections that wait to be accepted are counted, on ${host}`, async t => {

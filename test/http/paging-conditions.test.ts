@@ -11,7 +11,7 @@ import {
   withTraffic
 } from '../../src/http/status-conditions.js'
 import { type FaultName, type RecentSnapshot } from '../../src/metrics/recent-counts.js'
-import { HistoryForecast, historySoonSeconds } from '../../src/proxy/history-forecast.js'
+import { HistoryForecast, historySoonSeconds } from '../../src/proxy/pruned-reads.js'
 import { isAlert, readRules } from '../support/prometheus.js'
 import { recentFixture } from '../support/status-fixtures.js'
 

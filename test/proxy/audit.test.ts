@@ -3,8 +3,13 @@ import t, { type Test } from 'tap'
 import { Space } from '../../src/chain/space.js'
 import { type Entry, makeEntry } from '../../src/cache/entry.js'
 import { serveFromMemory, serveRead } from '../../src/proxy/serve-read.js'
-import { auditRepeatedHit, auditHit } from '../../src/proxy/audit.js'
-import { AuditSampler, type AuditResult, type AuditDifference } from '../../src/proxy/audit-sampler.js'
+import {
+  auditRepeatedHit,
+  auditHit,
+  AuditSampler,
+  type AuditResult,
+  type AuditDifference
+} from '../../src/proxy/audit.js'
 import { invalidationOfRead } from '../../src/proxy/local-invalidator.js'
 import { ParsedRequest } from '../../src/proxy/parsed-request.js'
 import { type ProxyParts } from '../../src/http/send-response.js'

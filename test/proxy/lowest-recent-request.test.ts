@@ -1,5 +1,5 @@
 import t from 'tap'
-import { LowestRecentRequest } from '../../src/proxy/history-forecast.js'
+import { LowestRecentRequest } from '../../src/proxy/pruned-reads.js'
 import { type Position } from '../../src/api/position.js'
 
 const window = (oldest: bigint, head: bigint): Position => ({

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { variantKeyOf, type VariantParts } from '../../src/api/request-variant-key.js'
+import { variantKeyOf, type VariantParts } from '../../src/proxy/parsed-request.js'
 import { check, seedTitle } from '../support/properties.js'
 
 const json = 'application/json'
