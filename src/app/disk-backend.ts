@@ -74,7 +74,7 @@ export function diskBackendOf (
         : [])
     ],
     start: async () => {
-      // The tier counts failures, and repeats.
+      // The tier counts its failures itself, so the next call is enough.
       timers.push(repeat(async () => await store.resume()))
       await withTimeout(maxLoadMs, store.load())
     },

@@ -35,7 +35,7 @@ export interface SharedTail {
   next(head: FollowedHead | undefined): Promise<TailTurn>
   /** Lets another process read, because this one needs the tail no longer. */
   release(): void
-  /** Ends reading together. */
+  /** Takes no further part in the shared reading. */
   close(): void
 }
 

@@ -151,7 +151,7 @@ export class TailReader {
   async #stepOver (head: FollowedHead, stepsLeft: number): Promise<PageResult> {
     if (stepsLeft === 0) return this.#fail(unreadablePage)
     if (head.root !== undefined) {
-      // An upstream that cannot print the head either fails on everything.
+      // The failure is not of one version if the upstream cannot print the head either.
       const own = await this.#fetchPage(head.version, 1)
       if ('failure' in own) return own
     }
