@@ -2,7 +2,6 @@ import { isDeepStrictEqual } from 'node:util'
 import { type Logger } from 'pino'
 import { readAccumulatorRoot } from '../api/body-summaries.js'
 import { transactionByVersionTarget } from '../api/request-targets.js'
-import { type UpstreamResponse } from '../api/upstream-response.js'
 import { type MemoryTier } from '../cache/memory-tier.js'
 import { type Config } from '../config/schema.js'
 import { Follower, type FollowEvent, type FollowState, type TailDemand, TailDemandSender } from '../follow/follower.js'
@@ -12,6 +11,7 @@ import { type FollowStatus } from '../http/status-conditions.js'
 import { type FollowMetrics, type Metrics } from '../metrics/metrics.js'
 import { type Peers } from '../peers/peers.js'
 import { type ProvenRoot, type RedisTail, type RedisTailOptions } from '../peers/redis-tail.js'
+import { type SourcedResponse } from '../upstreams/upstream-pool.js'
 import { type UpstreamRequest, probeRequest } from '../upstreams/upstream-request.js'
 import { type Chain, type Host } from './chain.js'
 import { versionOfProgram } from './io.js'
@@ -252,7 +252,7 @@ export class Following {
     request: UpstreamRequest,
     version: bigint | undefined,
     minVersion: bigint | undefined
-  ): Promise<UpstreamResponse | undefined> {
+  ): Promise<SourcedResponse | undefined> {
     return await this.#parts.upstreamPool.fetchAside(request, { version, minVersion, events: undefined })
   }
 
@@ -283,7 +283,10 @@ export class Following {
     response?.rest?.destroy()
     if (response?.status !== 200 || response.rest !== undefined || response.stamped === undefined) return undefined
     const root = readAccumulatorRoot(response.body, version)?.slice(2)
-    return root === undefined ? undefined : { root, stamped: response.stamped }
+    const upstream = this.#parts.upstreamPool.upstreams.find(({ name }) => name === response.source.upstream)
+    return root === undefined
+      ? undefined
+      : { root, stamped: response.stamped, confirm: () => upstream?.guard.recordSameChain() }
   }
 
   /** Applies what the tail brings here first, then publishes it to the other processes. */

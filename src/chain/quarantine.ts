@@ -139,6 +139,10 @@ export class Quarantine implements ChainGuard {
     if (!await this.#verification.isSameChain(this.#upstream, stamped).catch(() => true)) this.#isVerified = false
   }
 
+  recordSameChain (): void {
+    this.#reverifiedAtMs = this.#now()
+  }
+
   markUnverified (): void {
     this.#isVerified = false
   }

@@ -23,6 +23,8 @@ import {
 export interface ProvenRoot {
   readonly root: string
   readonly stamped: ResponsePosition
+  /** Records that it equals what this host follows, so its upstream is on our chain. */
+  readonly confirm: () => void
 }
 
 /** Parts that reading the tail together needs. */
@@ -407,6 +409,7 @@ export class RedisTail implements SharedTail {
       this.#distrust(source, `an upstream of this host has another root at version ${version}`)
       return false
     }
+    own.confirm()
     const passedUsec = BigInt(Math.round(1000 * (now() - sentAtMs)))
     const isBehind = expectedUsec !== undefined &&
       own.stamped.position.head.timestampUsec - expectedUsec - passedUsec > maxBehindUsec

@@ -44,6 +44,8 @@ export interface ChainGuard {
   rejectIfQuarantined(): void
   /** Verifies again as a routine check where one is due; a check that fails to run changes nothing. */
   reverifyIfDue(stamped: ResponsePosition | undefined): Promise<void>
+  /** Records that another read has just shown our chain, in place of a routine check. */
+  recordSameChain(): void
   /** Forces a new verification before the next response is used. */
   markUnverified(): void
   /** Treats a lost connection as a possible restart on another chain; returns true if a poll should verify it now. */

@@ -30,7 +30,7 @@ export interface UpstreamPoolOptions {
 }
 
 /** Response with its upstream, which the access log names. */
-type SourcedResponse = UpstreamResponse & { readonly source: ResponseSource }
+export type SourcedResponse = UpstreamResponse & { readonly source: ResponseSource }
 
 /** Response that another upstream may improve on. */
 export interface FlawedResponse {

@@ -2,10 +2,13 @@ import t from 'tap'
 import { type Anchor } from '../../src/chain/anchors.js'
 import { readPosition } from '../../src/api/position.js'
 import { chainReaderOf } from '../../src/chain/chain-verifier.js'
+import { Quarantine } from '../../src/chain/quarantine.js'
+import { type Upstream } from '../../src/upstreams/upstream.js'
 import { type UpstreamRequest } from '../../src/upstreams/upstream-request.js'
 import { startSandbox } from '#sandbox'
 import { stamps } from '../support/stub-upstream.js'
-import { upstreamAt } from '../support/upstream.js'
+import { stampedAt } from '../support/tail.js'
+import { sameChain, upstreamAt } from '../support/upstream.js'
 
 const hash = `0x${'aB'.repeat(32)}`
 const block = {
@@ -127,4 +130,21 @@ t.test('a last version with millions of digits is rejected in linear time', asyn
   const began = process.cpuUsage()
   t.equal(await readOf(200, body), undefined)
   t.ok(process.cpuUsage(began).user < 1_000_000, 'it takes less than a second of the processor')
+})
+
+t.test('a read that has shown our chain stands in for one routine check of its upstream', async t => {
+  let [nowMs, checks] = [0, 0]
+  const isSameChain = async (): Promise<boolean> => ++checks > 0
+  const guard = new Quarantine({} as unknown as Upstream, { ...sameChain, isSameChain }, () => nowMs)
+  await guard.verify(stampedAt(1), 0)
+  const checksAt = async (atMs: number): Promise<number> => {
+    nowMs = atMs
+    await guard.reverifyIfDue(stampedAt(1))
+    return checks
+  }
+  t.equal(await checksAt(9000), 0)
+  guard.recordSameChain()
+  t.equal(await checksAt(18_000), 0)
+  t.equal(await checksAt(19_000), 1)
+  t.ok(guard.isVerified)
 })

@@ -2,8 +2,9 @@ import { Agent, createServer, request } from 'node:http'
 import t, { type Test } from 'tap'
 import { sendRequest } from '../support/client.js'
 import { startIdleMeter, until } from '../support/until.js'
+import { startRedis } from '../support/redis-server.js'
 import { startSandboxNode } from '../support/replicas.js'
-import { startInFrontOf, startWithUpstreams } from '../support/multiple-upstreams.js'
+import { startInFrontOf, startWithUpstreams, type VarveWithUpstreams } from '../support/multiple-upstreams.js'
 import { listening } from '../support/stub-upstream.js'
 import { together } from '../support/together.js'
 
@@ -62,6 +63,34 @@ t.test(
     t.equal(after, (await sendRequest(longer.url, block(2000))).body)
   }
 )
+
+t.test('hosts that share a tail each notice a longer chain behind an open connection', together(), async t => {
+  const redis = await startRedis(t)
+  const old = await startSandboxNode(t, { ...whole, blockMs: 100 })
+  const longer = await startSandboxNode(t, { ...whole, seed: 7, blocks: 3000, blockMs: 100 })
+  const front = await frontOf(t, old.url)
+  const start = async (): Promise<VarveWithUpstreams> =>
+    await startInFrontOf(t, [front as never], {
+      follow: { mode: 'on', maxAgeMs: 300, verify: 0 },
+      cache: { redis: { url: redis.url } }
+    })
+  const hosts = [await start(), await start()]
+  const reads = setInterval(() => {
+    for (const { get } of hosts) get('/v1/accounts/0x1/module/coin').catch(() => {})
+  }, 50)
+  t.teardown(() => {
+    clearInterval(reads)
+  })
+  const waited = async ({ varve }: VarveWithUpstreams): Promise<number> =>
+    await varve.metric('varve_leases_total{kind="tail",result="waited"}') ?? 0
+  await until(async () => await waited(hosts[0] as never) + await waited(hosts[1] as never) > 20, 'one takes digests')
+  for (const { get } of hosts) await get(block(2000))
+  front.to = longer.url
+  const { body } = await sendRequest(longer.url, block(2000))
+  for (const { get } of hosts) {
+    await until(async () => (await get(block(2000))).body === body, 'it serves the longer chain', 14_000)
+  }
+})
 
 t.test('an upstream that rations its blocks by height but is healthy otherwise stays verified', together(), async t => {
   const upstream = await startSandboxNode(t, whole)

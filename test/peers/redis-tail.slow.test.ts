@@ -20,6 +20,9 @@ import {
 } from '../support/tail-hosts.js'
 import { startIdleMeter, until } from '../support/until.js'
 
+/** Times that a host has begun to read for all: which of the two counts it is depends on its last look at the lease. */
+const timesLed = ({ counts }: TestHost): number => counts.taken + counts.lapsed
+
 t.test('one host reads the tail for all, and another one once it is gone', async t => {
   const start = fleetAt(t, await startRedis(t))
   const ledger = new Ledger()
@@ -35,7 +38,10 @@ t.test('one host reads the tail for all, and another one once it is gone', async
   const [reader] = readers
   if (reader === undefined) throw new Error('no host reads')
   const others = hosts.filter(host => host !== reader)
-  for (const { roots } of others) t.ok(roots >= 1, 'each proves the reader by a root of its own upstream')
+  for (const { roots, confirmed } of others) {
+    t.ok(roots >= 1, 'each proves the reader by a root of its own upstream')
+    t.equal(confirmed, roots, 'which proves the upstream too')
+  }
   const lapsed = (): number => others.reduce((sum, { counts }) => sum + counts.lapsed, 0)
   const before = lapsed()
   // Hangs with the lease, as a process that is stopped.
@@ -98,8 +104,7 @@ t.test('a reader that stands still for seconds makes no read older than allowed 
   short.resolve(undefined)
   await until(() => others.every(({ counts }, index) => counts.waited > (waited[index] ?? 0)), 'its digest comes')
   t.same(others.map(({ counts }) => counts.lapsed), [0, 0], 'its lease had not ended')
-  await until(() => others.some(({ counts }) => counts.taken > 0), 'it has left the lease to another one')
-  const timesLed = ({ counts }: TestHost): number => counts.taken + counts.lapsed
+  await until(() => others.some(host => timesLed(host) > 0), 'it has left the lease to another one')
   const led = timesLed(first)
   await until(async () => {
     if (timesLed(first) > led) return true
@@ -108,16 +113,16 @@ t.test('a reader that stands still for seconds makes no read older than allowed 
     return false
   }, 'it reads again')
   const long = standStill()
-  const lapsed = others.map(({ counts }) => counts.lapsed)
+  const before = others.map(timesLed)
   const notStored = first.counts.not_stored
-  await until(() => others.some(({ counts }, index) => counts.lapsed > (lapsed[index] ?? 0)), 'another one reads')
-  const before = reads
-  await until(() => reads > before + 100, 'the others serve')
+  await until(() => others.some((host, index) => timesLed(host) > (before[index] ?? 0)), 'another one reads')
+  const served = reads
+  await until(() => reads > served + 100, 'the others serve')
   long.resolve(undefined)
   await until(() => first.counts.not_stored === notStored + 1, 'its digest comes too late')
   const followed = first.counts.waited
   await until(() => first.counts.waited > followed + 2, 'it follows the other one')
-  await until(() => reads > before + 400, 'all serve')
+  await until(() => reads > served + 400, 'all serve')
   t.same(others.map(({ different }) => different), [[], []])
 })
 
@@ -168,6 +173,7 @@ t.test('a host whose upstream has another root reads for itself', async t => {
   t.ok(host.readings > 0)
   t.match(host.different, [/^an upstream of this host has another root at version \d+$/])
   t.equal(host.counts.waited, 0, 'nothing of the other ledger counts')
+  t.equal(host.confirmed, 0)
   other.head += 50
   await grow(other, [liar])
   await grow(ledger, [host])
@@ -205,7 +211,7 @@ t.test('an upstream far ahead of what another host reads ends the trust in it', 
     readRoot: async version => {
       const { family, position } = stampedAt(ledger.head)
       const head = { ...position.head, timestampUsec: position.head.timestampUsec + (isAhead ? 20_000_000n : 0n) }
-      return { root: ledger.rootAt(version), stamped: { family, position: { ...position, head } } }
+      return { root: ledger.rootAt(version), stamped: { family, position: { ...position, head } }, confirm: () => {} }
     }
   })
   await grow(ledger, [lagging, host])
@@ -289,7 +295,7 @@ t.test('a reader whose pages take too long leaves the reading to another host', 
     await pause(1.5 * maxAgeMs)
     return await ledger.read(first.follower.head)
   }
-  await until(() => second.counts.taken > 0, 'another one reads', 5000)
+  await until(() => timesLed(second) > 0, 'another one reads')
   await grow(ledger, [second])
 })
 
@@ -318,7 +324,7 @@ t.test('a reader whose upstream lags gives the lease up, and follows the others'
   const ledger = new Ledger()
   const [first, second] = await startTwo(start, ledger)
   first.respond = async () => ({ result: 'empty', transactions: [], stamped: undefined })
-  await until(() => second.counts.taken > 0, 'another one reads', 5000)
+  await until(() => timesLed(second) > 0, 'another one reads')
   await grow(ledger, [first, second])
 })
 
@@ -329,7 +335,7 @@ t.test('a reader that cannot write to Redis gives the lease up, and follows the 
   const broken = await breakableLink(t, redis)
   const [first, second] = await startTwo(start, ledger, { link: broken.link })
   broken.breaks = 'XADD'
-  await until(() => second.counts.taken > 0, 'another one reads', 5000)
+  await until(() => timesLed(second) > 0, 'another one reads')
   const { waited } = first.counts
   await grow(ledger, [first, second])
   t.ok(first.counts.waited > waited)

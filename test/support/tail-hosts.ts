@@ -60,6 +60,8 @@ export interface TestHost {
   readings: number
   /** Roots that it has read. */
   roots: number
+  /** Roots that it has read and found to be those that it follows. */
+  confirmed: number
   readonly different: string[]
   readonly served: ResponsePosition[]
   /** Runs with each head that may be served. */
@@ -91,7 +93,7 @@ export function fleetAt (
         host.roots++
         return Number(version) > ledger.head
           ? undefined
-          : { root: ledger.rootAt(version), stamped: stampedAt(ledger.head) }
+          : { root: ledger.rootAt(version), stamped: stampedAt(ledger.head), confirm: () => host.confirmed++ }
       },
       onDifferent: reason => {
         host.different.push(reason)
@@ -143,6 +145,7 @@ export function fleetAt (
       counts,
       readings: 0,
       roots: 0,
+      confirmed: 0,
       different: [],
       served,
       onServed: () => {},
