@@ -135,12 +135,14 @@ async function ensureComparable (
   if (block !== undefined) space.add([block])
 }
 
-function anchorHeightsIn (space: Space, { head, oldest }: Position): bigint[] {
-  const newest = head.blockHeight - 1n
+function anchorHeightsIn (space: Space, position: Position): bigint[] {
+  const newest = position.head.blockHeight - 1n
   const known = space.anchors.at(-1)?.height
   if (newest < 1n || (known !== undefined && newest <= known)) return []
-  const heights = known === undefined ? [newest, (oldest.blockHeight + newest) / 2n, oldest.blockHeight] : [newest]
-  return [...new Set(heights)].filter(height => height > 0n)
+  // A shorter chain has no later block to compare.
+  const lowest = lowestHeightOf(position)
+  const heights = known === undefined ? [newest, (lowest + newest) / 2n, lowest] : [newest]
+  return [...new Set(heights)]
 }
 
 // The genesis block has the same hash on every chain, so it proves nothing.

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { startSandbox } from '#sandbox'
+import { type Sandbox, startSandbox } from '#sandbox'
 import { freePort } from '../support/free-port.js'
 import { sendRequest } from '../support/client.js'
 import { portOf, startSandboxNode } from '../support/replicas.js'
@@ -223,4 +223,30 @@ t.test('an upstream that returns on the old chain right after a reset gets no re
   }
   await until(async () => (await statusOf('n1'))['state'] === 'quarantined', 'upstream n1 is quarantined')
   t.match([await upStates(), await varve.metric('varve_chain_resets_total')], ['0,1', 1])
+})
+
+t.test('a shorter, older chain is quarantined with what to do, until the newer one is there again', async t => {
+  const port = await freePort()
+  const startNode = async (seed: number, blocks: number): Promise<Sandbox> =>
+    await startSandboxNode(t, { prunedBlocks: 0, seed, blocks, port })
+  const newer = await startNode(7, 3000)
+  const { get, statusOf, upStates, varve } = await startInFrontOf(t, [newer])
+  const { body } = await get(block(2000))
+  await until(() => newer.requests.countFor('block_by_height') >= 3, 'anchors were read')
+  await newer.close()
+  await until(async () => await upStates() === '0', 'the upstream is down')
+  const older = await startNode(1, 1000)
+  const state = async (): Promise<unknown> => (await statusOf('n1'))['state']
+  await until(async () => await state() === 'quarantined', 'the older chain is quarantined')
+  t.match(
+    (await statusOf('n1'))['reason'],
+    /^it serves an older chain .*: point it at the newer chain, or restart varve/
+  )
+  t.match(await get(modules(1000)), { status: 503, body: /older chain/ })
+  t.equal((await get(block(2000))).body, body, 'hits are of the newer chain')
+  await older.close()
+  const back = await startNode(7, 3000)
+  await until(async () => await state() === 'up', 'it is used again, without a restart')
+  t.match(await get(modules(2000)), { status: 200, body: (await sendRequest(back.url, modules(2000))).body })
+  t.equal(await varve.metric('varve_chain_resets_total'), 0)
 })
