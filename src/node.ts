@@ -3,8 +3,8 @@ import { type IncomingMessage, type Server, ServerResponse } from 'node:http'
 import { Server as SecureServer } from 'node:https'
 import { type Socket } from 'node:net'
 
-// All that relies on undocumented parts of Node.js; each part is tested where Node shows its effect. Nothing else
-// removes listeners of others, forges messages or uses private members (test/layers.test.ts).
+// All that relies on undocumented parts of Node.js; each part is tested where Node shows its effect. Only this file
+// removes listeners of Node or others, forges messages or uses private members (test/layers.test.ts).
 
 type DataListener = (chunk: Buffer) => void
 
@@ -56,7 +56,7 @@ export function installParserBypass (
   })
 }
 
-/** Bytes that began between two requests, with the requests that began in them. */
+/** Bytes that began between two requests, and the requests that began in these bytes. */
 interface Span {
   readonly bytes: Buffer
   readonly requests: IncomingMessage[]
@@ -133,7 +133,7 @@ export class BypassedConnection {
 }
 
 /**
- * Returns the part of a span that may still become whole requests, without bytes where there is none; undefined if its
+ * Returns the part of a span that may still become whole requests, without bytes if there is none; undefined if its
  * bytes are not its requests. The parser ends a head at the first empty line; line ends without a carriage return are
  * not trusted.
  */
@@ -184,7 +184,7 @@ type PrintHead = (this: ServerResponse, firstLine: string, lines: readonly strin
 
 const printHead = (ServerResponse.prototype as { readonly _storeHeader?: PrintHead })._storeHeader
 
-/** Writes a response head of text that was validated before, and further lines; false where this Node.js cannot. */
+/** Writes a response head of text that was validated before, and further lines; false if this Node.js cannot. */
 export function writePrintedHead (
   response: ServerResponse,
   status: number,

@@ -67,8 +67,8 @@ export const ofRawTableItem: ListDependencies = read => {
 }
 
 /**
- * Dependencies of the value of a state key: that key alone. Undefined for a raw key, because no change that nodes list
- * in JSON is of one (law 12: unknown means changed).
+ * Dependencies of the value of a state key: that key alone. Undefined for a raw key, because nodes list no change of a
+ * raw key in JSON (law 12: unknown means changed).
  */
 export function ofRawStateValue ({ body }: DependentRead): readonly Dependency[] | undefined {
   const key = stateKeyInBody(String(body?.canonical))
@@ -77,7 +77,7 @@ export function ofRawStateValue ({ body }: DependentRead): readonly Dependency[]
   return [{ digest: digestOfHash(hash), name: `state key of hash 0x${hash}` }]
 }
 
-/** Dependencies of an account: nodes respond for an absent one too if a feature allows it. */
+/** Dependencies of an account: if a feature allows it, nodes respond for an absent account too. */
 export const ofAccount: ListDependencies = read => [
   ofResourceKey(addressIn(read), accountTag),
   features
@@ -179,8 +179,8 @@ function readBody ({ body }: DependentRead): Readonly<Record<string, unknown>> |
 }
 
 /**
- * Encodes a table key in BCS from its type and canonical JSON; undefined where the layout of a struct would be needed,
- * or the value does not fit its type.
+ * Encodes a table key in BCS from its type and canonical JSON; undefined if that needs the layout of a struct, or if
+ * the value does not fit its type.
  */
 export function tableKeyBytes (type: TypeTag, value: unknown): Buffer | undefined {
   switch (type.kind) {

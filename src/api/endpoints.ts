@@ -64,8 +64,8 @@ const cursor: ParameterParser = text => {
  * Immutable data by which a response can be stored. `version`: the state at `ledger_version`. `block`, `height`,
  * `transaction` and `hash`: the block or committed transaction that the last path segment names. `list`: transactions
  * from a version on. `page`: events from a sequence number on. `sends`: transactions of an account from a sequence
- * number on. `summaries`: those of an account in a range of versions. `auxiliary`: facts beside transactions, from a
- * version on. `moving`: none, because the response is always moving.
+ * number on. `summaries`: summaries of an account's transactions in a range of versions. `auxiliary`: facts beside
+ * transactions, from a version on. `moving`: none, because the response is always moving.
  */
 export type PinKind =
   | 'version'
@@ -92,7 +92,10 @@ interface EndpointRules {
   readonly keyedBy: PinKind
   /** Error code of a not-found that is a fact of history and can be stored (law 3: only proven history is stored). */
   readonly notFoundCode: string | undefined
-  /** True if JSON depends on the release, or the flag with which it does (docs/node-behaviour.md, "Rendering"). */
+  /**
+   * True if JSON depends on the release; a flag if JSON depends on it only with that flag (docs/node-behaviour.md,
+   * "Rendering").
+   */
   readonly renderedByRelease: boolean | 'with_transactions'
   /** True if nodes accept writes by POST on the same path; varve serves only the reads. */
   readonly hasWriteMethod: boolean
@@ -102,7 +105,7 @@ interface EndpointRules {
   readonly why: string
 }
 
-/** Row of the table of endpoints; what it leaves out is as with most. */
+/** Row of the table of endpoints; a rule that it leaves out is that of most endpoints. */
 type EndpointRow = Partial<EndpointRules> & Pick<EndpointRules, 'keyedBy' | 'why'> & { readonly path: string }
 
 const stateIsImmutable = 'the state at a ledger version never changes'

@@ -3,7 +3,7 @@ import { type ErrorResponse, webFrameworkError, invalidInputError } from './erro
 /** Policies for unknown routes under /v1, from the narrowest: each forwards what the one before forwards, and more. */
 export const passThroughScopes = ['none', 'reads', 'transactions', 'all'] as const
 
-/** One of the closed list. */
+/** Policy for unknown routes. */
 export type PassThroughScope = typeof passThroughScopes[number]
 
 // Routes that submit, simulate or encode transactions, which is all that a wallet sends beside reads.

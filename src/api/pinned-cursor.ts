@@ -4,7 +4,7 @@ export interface PinnedCursor {
   readonly upstreamCursor: string
 }
 
-// `varve` in hex. Upstream cursors are state keys, whose first byte is their kind and never this one.
+// `varve` in hex. Upstream cursors are state keys, and no kind of state key begins with this byte.
 const pinPrefix = '7661727665'
 const versionDigits = 16
 
@@ -26,8 +26,8 @@ export function isPinnedCursor (cursor: string): boolean {
 }
 
 /**
- * Returns the upstream's own cursor; entries store only this form, so pinned reads share them with reads that name
- * their version.
+ * Returns the upstream's own cursor. Entries store only this form, so a read with a pinned cursor and a read that names
+ * the same version share an entry.
  */
 export function upstreamCursorOf (cursor: string): string {
   return readPinnedCursor(cursor)?.upstreamCursor ?? cursor

@@ -128,7 +128,7 @@ export function readPosition (headers: ResponseHeaders): ResponsePosition | unde
   return first !== undefined && found.every(other => isSamePosition(other.position, first.position)) ? first : undefined
 }
 
-/** Reads the positions of one upstream's responses: header lines that repeat give the same object again. */
+/** Reads the positions of one upstream's responses; equal header lines give the same object again. */
 export class PositionReader {
   #last: ResponsePosition | undefined
   #lines: ResponseHeaders = {}
@@ -148,7 +148,7 @@ export class PositionReader {
   #repeats (headers: ResponseHeaders, family: string): boolean {
     const last = this.#lines
     for (const name of this.#decidingNames) if (headers[name] !== last[name]) return false
-    // A second family may contradict the first, and a repeated cursor makes it invalid.
+    // A second family could contradict the first, and a repeated cursor is invalid, so both are read again.
     const { version, cursor } = headerNamesOf(family)
     for (const name in headers) if (name !== version && name.endsWith(versionNameEnd)) return false
     return !Array.isArray(headers[cursor])

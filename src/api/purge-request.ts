@@ -36,7 +36,7 @@ export interface NamedRequest {
   readonly body?: string | undefined
 }
 
-/** Reads method, URL and body of a named request; undefined if one has the wrong type. */
+/** Reads method, URL and body of a named request; undefined if any of them has the wrong type. */
 export function namedRequestIn (object: JsonObject): NamedRequest | undefined {
   const url = object.stringOf('url')
   const method = object.textOf('method') === undefined ? 'GET' : object.stringOf('method')

@@ -49,7 +49,7 @@ export function matchEndpoint (target: string, method: string): EndpointMatch | 
   return undefined
 }
 
-/** Finds the read of a transaction that nodes hold until it is committed, by the read of the same that they do not. */
+/** Matches a wait for a transaction by its hash as the plain read of that transaction. */
 export function matchAwaited (target: string, method: string): EndpointMatch | undefined {
   const [, start, rest] = /^(\/v1\/transactions\/)wait_(by_hash\/.*)$/.exec(originFormOf(target)) ?? []
   const match = start === undefined || !isSafeMethod(method) ? undefined : matchEndpoint(`${start}${rest}`, method)
@@ -148,7 +148,7 @@ function allowsMethod (endpoint: Endpoint, method: string): boolean {
 
 function capture ({ path }: Endpoint, segments: readonly string[]): CapturedSegment[] | undefined {
   if (segments.length !== path.length) return undefined
-  // Compares before it makes anything, since most endpoints do not match.
+  // Compares all segments before any object is made, since most endpoints do not match.
   for (let at = 0; at < path.length; at++) {
     const part = path[at]
     if (typeof part === 'string' && part !== segments[at]) return undefined

@@ -47,7 +47,7 @@ export interface ReadKeys {
   readonly text: string
   /**
    * Family of entries that are valid for many versions: prefix of their keys, and name of their intervals in an index.
-   * Blocks have one per set of flags; undefined for reads of one version.
+   * Blocks have one family for each set of flags; undefined for reads of one version.
    */
   readonly intervalFamily: string | undefined
 }
@@ -150,8 +150,8 @@ export function microCacheKeyOf (keys: ReadKeys): string {
 }
 
 /**
- * Returns the key under which equal reads coalesce. Minimum versions separate reads that may move: a response may be
- * too old for one client, whose error must not fail others.
+ * Returns the key under which equal reads coalesce. Minimum versions separate reads that may move, because the error of
+ * a client whose version is not reached must not reach other clients.
  */
 export function coalescingKeyOf (read: Read, key: string): string {
   return read.minVersion === undefined || (classOf(read) === 'immutable' && !read.mayBeMoving)

@@ -61,7 +61,7 @@ function readRawRequest (contentType: string | undefined, bytes: Buffer): Reques
 
 /**
  * Reads the body of a request by a state key in BCS; throws an ErrorResponse if it is invalid. Nodes respond to a
- * malformed key with 500, which every upstream would be tried for.
+ * malformed key with 500, so varve would try every upstream in vain.
  */
 function readStateKeyRequest (contentType: string | undefined, bytes: Buffer): RequestBody {
   const request = readRawRequest(contentType, bytes)

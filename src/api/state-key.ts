@@ -89,8 +89,8 @@ export function itemKey (handle: string, key: Buffer): Buffer {
 const keyMember = '{"key":"0x'
 
 /**
- * Returns the state key of a canonical `{"key":"0x..."}`, in the bytes that its hash is of: without the length that a
- * table item's key has in BCS. Throws for bytes that are no state key.
+ * Returns the state key of a canonical `{"key":"0x..."}` as the bytes that are hashed: a table item's key without the
+ * length that it has in BCS. Throws for bytes that are no state key.
  */
 export function stateKeyInBody (canonical: string): Buffer {
   const digits = canonical.startsWith(keyMember) ? canonical.slice(keyMember.length, -'"}'.length) : ''
@@ -106,7 +106,7 @@ export function stateKeyInBody (canonical: string): Buffer {
   return kind === pathKind ? bytes : Buffer.concat([bytes.subarray(0, headLength), content])
 }
 
-// Nodes respond with 500 to a path that they cannot read, which would count against every upstream in turn.
+// Nodes respond with 500 to a path that they cannot read, which would count as a failure of every upstream.
 function isPath (path: Buffer): boolean {
   const [kind = Infinity] = path
   if (kind > groupPath) return false
@@ -119,7 +119,7 @@ const maxTypeDepth = 32
 function structEnd (bytes: Buffer, start: number, depth: number): number {
   const typesAt = nameEnd(bytes, nameEnd(bytes, start + 32))
   const count = bytes[typesAt]
-  // Nodes accept fewer arguments than one byte counts.
+  // Nodes accept no more type arguments than one byte can count.
   if (count === undefined || count >= 0x80 || depth > maxTypeDepth) return NaN
   let at = typesAt + 1
   for (let nth = 0; nth < count; nth++) at = tagEnd(bytes, at, depth + 1)

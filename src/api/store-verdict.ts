@@ -132,7 +132,7 @@ const harmlessVary = new Set(['accept', 'accept-encoding', 'origin'])
  * successes").
  */
 export function impossibleReason (read: Read, response: UpstreamResponse): NotStoredReason | undefined {
-  // Accepts only 200 below 400, because requests carry no Range and no condition, and redirects are not followed.
+  // Rejects 201 to 399, because requests carry no Range and no condition, and redirects are not followed.
   if (response.status !== 200) return response.status < 400 ? 'status' : undefined
   if (!response.isFramed) return 'incomplete'
   if (isContentEncoded(response)) return 'wrong_coding'
@@ -268,7 +268,7 @@ function judgePage (
   head: bigint,
   { eventsTtlSeconds }: LifetimeOptions
 ): StoreVerdict {
-  // Rejects items of a stream or a sender other than the path names.
+  // Rejects items of another stream or sender than the path names.
   if (page === undefined || (namesStream(read) && page.count > 0 && page.stream !== read.path)) {
     return notStorable('unreadable')
   }
@@ -284,7 +284,7 @@ function judgePage (
     return notStorable('outside_window')
   }
   if (!page.isSettled) return notStorable('pending_transaction')
-  // Pages of a sender never expire: its path leads to no other stream.
+  // A sender's pages never expire, because their path can lead to no other stream.
   return storable({ ttlMs: read.endpoint.keyedBy === 'page' ? eventsTtlSeconds * 1000 : undefined, lowestVersion })
 }
 

@@ -93,7 +93,7 @@ export function isNotFound (response: UpstreamResponse, code: string | undefined
 // Codes of a 404 for versions above a node's head: docs/node-behaviour.md, "Several nodes behind one address".
 const missingVersionCodes = new Set<unknown>(['version_not_found', 'block_not_found', 'transaction_not_found'])
 
-/** Returns true if a response denies that a version or a height exists yet, as nodes behind it do. */
+/** Returns true if a response denies that a version or a height exists yet, as nodes do that lag behind it. */
 export function deniesVersion (response: UpstreamResponse): boolean {
   return response.status === 404 && missingVersionCodes.has(errorCodeOf(response))
 }
@@ -103,12 +103,15 @@ export function reportsInvalidInput (response: UpstreamResponse): boolean {
   return response.status === 400 && errorCodeOf(response) === 'invalid_input'
 }
 
-/** Returns true for a not-found of any value, unlike that of an unknown route. */
+/** Returns true if the requested value was not found; the 404 of an unknown route does not count. */
 export function reportsNotFound (response: UpstreamResponse): boolean {
   return response.status === 404 && String(errorCodeOf(response)).endsWith('_not_found')
 }
 
-/** Returns true if a response reports pruning; for events it can be a 500: docs/node-behaviour.md, "Pruned events". */
+/**
+ * Returns true if a response reports pruning; for events its status can be 500: docs/node-behaviour.md, "Pruned
+ * events".
+ */
 export function reportsPruned (response: UpstreamResponse): boolean {
   return response.status === 410 ||
     (response.status === 500 && /pruned/i.test(String(errorOf(response)?.['message'])))

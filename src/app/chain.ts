@@ -14,22 +14,28 @@ import { type HostLog } from '../peers/ipc-carrier.js'
 import { type Records } from '../peers/records.js'
 import { versionOfProgram } from './io.js'
 
-/** Host of a process, with the processes beside it. */
+/** Host as one of its processes knows it: the other processes there, and the parts that they share. */
 export interface Host {
-  /** Names this host, as one that has this configuration: its processes are one peer of other hosts. */
+  /** Name of this host's processes with this configuration, which other hosts see as one peer. */
   readonly configuration: string
   readonly carrier: Carrier
   /** Counts what clients consume in all processes. */
   readonly buckets: TokenBuckets
-  /** Counts what all processes send to upstreams; rejects while it cannot. Undefined for a process that runs alone. */
+  /**
+   * Counts what all processes send to upstreams; a call rejects while that cannot be counted. Undefined for a process
+   * that runs alone.
+   */
   readonly budgets: TokenBuckets | undefined
   /** Names of upstreams that are out of service already. */
   readonly cordoned: readonly string[]
-  /** Log of all processes, if another one keeps it. */
+  /** Log on the disk or in shared memory, if another process keeps it. */
   readonly log: HostLog | undefined
-  /** Returns the place of leases for fetches of the processes of this host, if it has several. */
+  /** Returns the place of leases by which the processes of this host share fetches; undefined for a single process. */
   readonly leasesOf: (peers: Peers) => LeasePlace | undefined
-  /** Resolves with true if this process may do for all what the lease names, for a time; rejects if that is unknown. */
+  /**
+   * Takes a lease, which lets this process do for all, for a time, what its name says; resolves with true if it was
+   * free, and rejects if that is unknown.
+   */
   readonly lease: (name: string, ms: number) => Promise<boolean>
   /** Gives a lease back; resolves with true if no other process has taken it meanwhile. */
   readonly release: (name: string) => Promise<boolean>
@@ -90,7 +96,7 @@ export function buildChain (
     upstreamPool,
     releases: new UpstreamSoftwareReleases(now, name => upstreamPool.isUp(name)),
     peers,
-    /** Undefined where each process serves the heads that it knows. */
+    /** Undefined if each process serves the heads that it knows. */
     sharedHead,
     ofRedis,
     ofLog,

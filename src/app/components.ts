@@ -117,7 +117,8 @@ export function buildComponents (
     releases,
     resolveChain: async () => {
       const polled = headPollers.resolveChain()
-      // A lower tier may restore the chain when upstreams are slow; without one only an upstream can name it.
+      // A lower tier may restore the chain when upstreams are slow; without such a tier only an upstream can name the
+      // chain.
       await (lowerTiers.length === 0 ? polled : withTimeout(restoreChainAfterMs, polled))
       await spaces.waitUntilChosen()
       await spaces.restore()

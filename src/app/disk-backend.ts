@@ -19,14 +19,14 @@ import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { lstat, mkdir, readdir, readFile, rm, statfs } from 'node:fs/promises'
 
-/** Tier below memory with what keeps it true; the program loops over a list of these. */
+/** Tier below memory with the parts that keep its entries right; the program loops over a list of these. */
 export interface StoreBackend {
   readonly store: LowerStore
-  /** Problems beside those of the tier, as readable sentences. */
+  /** Problems that the state of the tier does not name, as readable sentences. */
   warnings(): readonly string[]
   /**
-   * Opens what the tier needs; resolves once it can be read, or after a time limit. `onUp` runs whenever a shared tier
-   * can be reached.
+   * Opens what the tier needs; resolves once the tier can be read, or after a time limit. `onUp` runs whenever a shared
+   * tier can be reached.
    */
   start(onUp: () => Promise<void>): Promise<void>
   /** Gives everything up, after the tier has been closed. */
@@ -43,13 +43,13 @@ export interface BackendParts extends Pick<Chain, 'tracker' | 'spaces' | 'now'> 
 }
 
 const repeatEveryMs = 500
-// A larger folder is read on beside the reads of clients.
+// Longest wait of a start for the index; the rest is read beside the reads of clients.
 const maxLoadMs = 3000
-// A disk that hangs holds a stop no longer.
+// A disk that hangs delays a stop by this at most.
 const maxStopMs = 2000
 const bytesPerGb = 1024 ** 3
 
-/** Builds the disk tier on the log of this host, and what keeps it true. */
+/** Builds the disk tier on the log of this host, with the parts that keep its entries right. */
 export function diskBackendOf (
   { settings, keeperFor, close }: HostLog,
   { place, ...parts }: BackendParts
@@ -135,7 +135,7 @@ export async function openOwnedLog (
         records.giveUp()
         return
       }
-      // Makes again what was removed.
+      // Makes removed files again.
       await keeper.restore()
       await records.restore()
     }
@@ -161,7 +161,7 @@ export async function openOwnedLog (
   }
 }
 
-/** Runs a task again and again, never beside itself; one that failed is repeated. */
+/** Runs a task again and again, one run at a time; a failed run ends nothing. */
 function repeat (task: () => Promise<void>): NodeJS.Timeout {
   let isRunning = false
   return setInterval(() => {
@@ -179,8 +179,8 @@ const tmpfs = 0x01021994
 const ownName = /^varve-(\d+)-(\d+)-[0-9a-f]{8}$/
 
 /**
- * Makes a folder in memory for the log of all workers, which goes with this process; undefined, with a warning that
- * says what to set, where the system has no room for it.
+ * Makes a folder in memory for the log of all workers, which goes with this process. Undefined if the system has no
+ * room for it; a warning then says what to set.
  */
 export async function openSharedMemory (bytes: number, log: Logger): Promise<OpenFolder | undefined> {
   try {
@@ -222,7 +222,7 @@ async function makeFolderOf (log: Logger): Promise<OpenFolder> {
       log.error({ path: folder }, 'the memory that workers share was removed: each has its own cache until a restart')
     },
     close: async () => {
-      // Before the lock, without which no start would remove it.
+      // Removes the log before its lock, because no later start would remove a log without a lock.
       if (!isLost) await rm(join(folder, logName), { recursive: true, force: true })
       await lock.close()
       if (!isLost) await rm(folder, { recursive: true, force: true })
@@ -230,7 +230,7 @@ async function makeFolderOf (log: Logger): Promise<OpenFolder> {
   }
 }
 
-/** Removes the folders of this user's processes that are gone; one without a lock was just made, or is empty. */
+/** Removes the folders of this user's processes that are gone; a folder without a lock was just made, or is empty. */
 async function removeUnowned (): Promise<void> {
   for (const name of await readdir(path)) {
     const [, pid, started] = ownName.exec(name) ?? []

@@ -24,7 +24,7 @@ import { indexBytesPerEntry, maxEntriesOf } from '../cache/disk-tier.js'
 /** Folder of a log that this process has locked. */
 export interface OpenFolder {
   readonly path: string
-  /** True once another process has it, after it was removed or emptied. */
+  /** True once another process has the folder, after it was removed or emptied. */
   readonly isLost: boolean
   /** Makes the folder again where it was removed, or finds that it is lost. */
   restore(): Promise<void>
@@ -36,7 +36,7 @@ interface Lock {
   /** Stats of the socket, undefined if it is gone already. */
   readonly socket: Stats | undefined
   close(): Promise<void>
-  /** Leaves the name of the socket, which is another's by now; its own has no name any more. */
+  /** Releases the socket without removing its name, which belongs to another process by now. */
   leave(): Promise<void>
 }
 
@@ -57,11 +57,11 @@ const maxAnswerMs = 1000
 const descriptorsPath = '/proc/self/fd'
 // An empty file whose name marks a folder as varve's, so that no half-written mark can exist.
 const mark = 'varve-cache'
-// Every folder of ext4 that is a file system of its own has this.
+// Name in every empty ext4 file system, so a mounted volume with it alone counts as empty.
 const emptyVolume = 'lost+found'
 /** Name of the folder of the log. */
 export const logName = 'log'
-// Damaged files, in folders of earlier releases.
+// Folder for damaged files in earlier releases.
 const aside = 'set-aside'
 // Earlier releases had a folder for each process, and before that a file per entry.
 const slotName = /^[1-9][0-9]{0,3}$/
@@ -86,7 +86,8 @@ export async function openFolder (path: string, log: Logger): Promise<OpenFolder
       const [marked, socket] = await Promise.all([mark, 'lock'].map(async name => await statsOf(join(path, name))))
       const isOwn = isSame(socket, lock.socket)
       if (marked !== undefined && isOwn) return
-      // Closes first, because a server that closes removes the name of its socket; but another's name must stay.
+      // Closes first, because a server that closes removes the name of its socket. The name of another process's socket
+      // must stay.
       if (socket === undefined || isOwn) await lock.close()
       else await lock.leave()
       try {
@@ -115,7 +116,7 @@ export async function openFolder (path: string, log: Logger): Promise<OpenFolder
   }
 }
 
-/** Inspects the folder of a disk tier without making it; a varve that runs may use it. Throws where it is unusable. */
+/** Inspects the folder of a disk tier without making it; a varve that runs may use it. Throws if it is unusable. */
 export async function inspectDiskFolder (path: string, maxGb: number, workers: number): Promise<DiskFolderFacts> {
   const state = await stateOf(path)
   const { bavail, bsize } = await statfs(state === 'new' ? dirname(path) : path)
@@ -137,7 +138,7 @@ async function stateOf (path: string): Promise<DiskFolderFacts['state']> {
     if (!isAbsent(error)) throw error
     return undefined
   })
-  // A start makes one level only.
+  // A start makes the folder, but none above it.
   if (found === undefined) {
     await access(dirname(path), constants.W_OK)
     return 'new'
@@ -178,8 +179,8 @@ async function probe (path: string): Promise<void> {
 }
 
 /**
- * Throws for a folder that has files and is not varve's, because varve removes files in its own, and for a link that
- * would lead out of it. One that was varve's a moment ago may have lost its mark before its other files.
+ * Throws for a folder that has files and is not varve's, because varve removes files in its own folder, and for a link
+ * that would lead out of it. A folder that was varve's a moment ago may have lost its mark before its other files.
  */
 async function requireOwnFolder (path: string, isRemade = false): Promise<void> {
   const names = await readdir(path)
@@ -205,7 +206,7 @@ async function statsOf (path: string): Promise<Stats | undefined> {
   })
 }
 
-/** Removes what an earlier release stored, beside everything else, because no release reads it any more. */
+/** Removes what an earlier release stored and leaves everything else, because no release reads it any more. */
 async function removeEarlierForm (path: string, log: Logger): Promise<void> {
   const names = await readdir(path)
   const outdated = join(path, 'outdated')
@@ -279,9 +280,9 @@ async function requireNoOwner (socket: string): Promise<void> {
   throw new OwnedByOther(`another varve (process ${owner}) uses it: give each its own folder, or stop the other`)
 }
 
-/** Removes the socket of a process that is gone, but not that of one that took its place a moment ago. */
+/** Removes the socket of a process that is gone, but not the socket of a process that took its place a moment ago. */
 async function removeUnowned (socket: string): Promise<void> {
-  // Only one process can move a file, and under a name of its own it can look what it has moved.
+  // Moves the socket first: only one process can move a file, and then sees which socket it has moved.
   const moved = `${socket}-${randomBytes(4).toString('hex')}`
   try {
     await rename(socket, moved)

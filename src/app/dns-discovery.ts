@@ -20,7 +20,7 @@ type UpstreamConfig = Config['upstreams'][number]
 /** Address of a name; its place in the list decides the name of its upstream. */
 interface AddressSlot {
   readonly address: string
-  /** Look-ups in a row that did not return it. */
+  /** Look-ups in a row that did not return this address. */
   readonly missed: number
 }
 
@@ -41,7 +41,7 @@ const maxMissed = 3
 const maxAddresses = 32
 // A hanging resolver must not delay a start.
 const maxWaitMs = 1000
-// Of the cache, which has old addresses while a resolver is slow.
+// Time limit of the DNS cache, which returns old addresses while a resolver is slow.
 const lookUpTimeoutMs = 5000
 
 /** Names with `resolve: all`: each of their addresses is an upstream of its own. */
@@ -55,8 +55,8 @@ export class DnsDiscovery {
   }
 
   /**
-   * Replaces each such upstream by one for each address that DNS returns now. A name keeps its slots, so that upstreams
-   * keep theirs; slots of names that the configuration lacks are dropped.
+   * Replaces each upstream with `resolve: all` by one for each address that DNS returns now. A name keeps its slots, so
+   * that addresses keep their upstreams; slots of names that the configuration lacks are dropped.
    */
   async expand (config: Config, before: Slots = new Map()): Promise<Expanded> {
     const slots = new Map<string, ReadonlyArray<AddressSlot | undefined>>()
@@ -113,13 +113,13 @@ export async function startDnsDiscovery (
   const discovery = new DnsDiscovery(options)
   let current = { config, ...await discovery.expand(config) }
   const varve = await start(current.expanded)
-  // Changes one after the other: a reload replaces upstreams too.
+  // Runs one change after the other, because a reload replaces upstreams too.
   let last: Promise<unknown> = Promise.resolve()
   const change = async <T>(config: () => Config, apply: (expanded: Config) => Promise<T>): Promise<T> => {
     const changed = last.then(async () => {
       const next = { config: config(), ...await discovery.expand(config(), current.slots) }
       const result = await apply(next.expanded)
-      // Later than any error: a reload that is rejected changes no slot.
+      // Set after everything that can fail, so that a rejected reload changes no slot.
       current = next
       return result
     })

@@ -50,8 +50,8 @@ export class Following {
   }
 
   /**
-   * Prepares a configuration, by which following that has stopped begins again. Until `use` the present one goes on,
-   * because a reload may be rejected.
+   * Prepares a configuration; with it following begins again, even after a stop. The present configuration stays until
+   * `use`, because a reload may be rejected.
    */
   prepare ({ follow: settings }: Config): { readonly follower: Follower | undefined, readonly use: () => void } {
     if (this.#follower?.state !== 'stopped' && isDeepStrictEqual(settings, this.#settings)) {
@@ -94,7 +94,7 @@ export class Following {
     if (isUrgent) this.#loop?.wake()
   }
 
-  /** Takes what another host has read, as it announces. */
+  /** Takes what another host has read, when that host announces it. */
   onDigests (source: string): void {
     if (this.#hostTail?.isOfOthers(source) === true) this.#loop?.wake()
   }
@@ -105,7 +105,8 @@ export class Following {
     switch (event.kind) {
       case 'update': {
         const { update } = event
-        // A worker that starts during a reset counts it, and may still read the old chain (law 7: chains never mix).
+        // Ignores a position of the old chain, which a worker that starts during a reset may still read (law 7: chains
+        // never mix).
         if (update.stamped !== undefined && !this.#parts.tracker.mayBeOurs(update.stamped.position)) {
           return follower?.clear()
         }
@@ -149,7 +150,7 @@ export class Following {
     }
   }
 
-  /** State for /status.json; undefined where nothing follows. */
+  /** State for /status.json; undefined if nothing follows. */
   get status (): FollowStatus | undefined {
     const follower = this.#follower
     return follower && this.#settings && {
@@ -188,7 +189,7 @@ export class Following {
       onState: (state, reason) => {
         logState(log, state, reason)
         if (state !== 'stopped') return
-        // Nothing is served any more from what a check has found wrong, also after a reload.
+        // Drops what a check has found wrong, so that no reload serves it again.
         memory.invalidateFollowed()
         this.#publish({ kind: 'state', state, reason })
         this.#hostTail?.stop(reason ?? 'a check failed')
@@ -289,7 +290,7 @@ export class Following {
       : { root, stamped: response.stamped, confirm: () => upstream?.guard.recordSameChain() }
   }
 
-  /** Applies what the tail brings here first, then publishes it to the other processes. */
+  /** Applies what was read to this process first, then publishes it to the others. */
   #publisherOf (follower: Follower): TailSubscriber {
     const { memory } = this.#parts
     return {

@@ -74,7 +74,7 @@ async function isInUse (path: string): Promise<boolean> {
   })
 }
 
-// Default where the system does not report a limit; nearly every system grants at least this many.
+// Default if the system does not report a limit; nearly every system grants at least this many.
 const defaultDescriptors = 1024
 
 const checkEveryMs = 1000
@@ -102,7 +102,7 @@ export function watchDescriptors (
   return () => clearInterval(timer)
 }
 
-/** Opens and closes a file in this thread, because a descriptor used by another one could be missing for Node.js. */
+/** Opens and closes a file in this thread, because a descriptor that another thread takes could be the last one. */
 export function isDescriptorLeft (): boolean {
   try {
     closeSync(openSync(devNull, 'r'))

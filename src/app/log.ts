@@ -192,7 +192,7 @@ export function logLevels (log: Pick<Logger, 'info' | 'warn'>, readiness: () => 
   let last: Level = 'green'
   return setInterval(() => {
     const { level: current, degraded } = readiness()
-    // The sandbox is no change: a line at the start says so.
+    // The sandbox alone is no change of level: a line at the start names it.
     const level = degraded.every(text => text === 'sandbox') ? 'green' : current
     const isLasting = level === last
     last = level

@@ -40,7 +40,7 @@ const changeTimeoutMs = 10_000
 const purgeLocallyTimeoutMs = 5000
 // A worker that still starts applies the change afterwards.
 const replaceTimeoutMs = 60_000
-// Spaces that a reset has ended; several workers report the same one.
+// Remembered spaces that a reset has ended, because several workers report the same reset.
 const maxEnded = 16
 
 /** Opens what several processes on one shared listener need; this process serves the admin listener for all of them. */
@@ -66,7 +66,7 @@ class PrimaryProcess implements Serving {
   readonly #summedMetrics = new SummedMetrics(['varve_chain_resets_total'])
   readonly #recent: MergedRecentCounts
   readonly #buckets = new LocalBuckets(now)
-  // One per configuration: a reload has two.
+  // One group per configuration: during a reload there are two.
   readonly #groups = new Set<WorkerGroup>()
   readonly #endedSpaces: string[] = []
   readonly #logMembers = new Map<WorkerHandle, LogMember>()
@@ -168,14 +168,15 @@ class PrimaryProcess implements Serving {
     const member = memberOf(worker)
     this.#logMembers.set(worker, member)
     return {
-      // No worker calls them where there is no log.
+      // Without a log no worker calls these methods.
       ...this.diskLog?.keeperFor(member) as LogKeeper,
       take: (...charge: Parameters<PrimaryMethods['take']>) => this.#buckets.take(...charge),
       level: (...asked: Parameters<PrimaryMethods['level']>) => this.#buckets.level(...asked),
       refund: (...charge: Parameters<PrimaryMethods['refund']>) => this.#buckets.refund(...charge),
       purge: async (body: Uint8Array) => {
         this.#endFetches()
-        // Again in the worker that found it: another one may have sent it an entry before.
+        // Purges again in the worker that found the difference, because another worker may have sent it the entry
+        // meanwhile.
         await this.#purgeLocally(Buffer.from(body), undefined)
       },
       report: (metrics: unknown, recent: unknown) => {
@@ -219,8 +220,8 @@ class PrimaryProcess implements Serving {
   }
 
   /**
-   * Purges in one worker first, which also purges the lower tiers; otherwise the others could read the entry from one
-   * again. What Redis does not have yet, every worker delivers, and reads nothing from Redis before.
+   * Purges in one worker first, which also purges the lower tiers, or the others could read the entry from there again.
+   * While Redis lacks the purge, every worker tries to deliver it, and reads nothing from Redis before.
    */
   async purge (body: Buffer): Promise<PurgeResult> {
     return await this.#purgeIn(this.#listening, body, randomUUID())
@@ -234,7 +235,7 @@ class PrimaryProcess implements Serving {
       if (error !== noResponse || others.length === 0) throw error
     })
     const result = await purging as PurgeResult | undefined
-    // A worker that hangs keeps the purge from no other.
+    // A worker that hangs must not keep the purge from the others.
     if (result === undefined) return { ...await this.#purgeIn(others, body, id), everywhere: false }
     const { stored, ...purged } = result
     const pending = purged.everywhere || readPurge(body).all ? [] : others
@@ -266,7 +267,7 @@ class PrimaryProcess implements Serving {
 
   async setCordoned (upstream: string, isCordoned: boolean): Promise<boolean> {
     if (!namedUpstreamsOf(this.#config, this.sandbox).some(({ name }) => name === upstream)) return false
-    // Remembers first, so that a worker that starts meanwhile gets it.
+    // Remembers the cordon first, so that a worker that starts meanwhile gets it.
     this.cordons[isCordoned ? 'add' : 'delete'](upstream)
     await Promise.all(
       this.#listening.map(async worker => await worker.calls.call(changeTimeoutMs, 'setCordoned', upstream, isCordoned))
@@ -275,14 +276,17 @@ class PrimaryProcess implements Serving {
   }
 }
 
-/** Workers of one configuration, each with its share of the limits; what they share is theirs alone. */
+/**
+ * Workers of one configuration, each with its share of the limits. No other group uses their records, leases and
+ * connection.
+ */
 class WorkerGroup implements WorkerPoolOptions {
   readonly count: number
   config: Config
   // Names the configuration.
   readonly #name = randomUUID()
   readonly #primary: PrimaryProcess
-  // Of all these workers, which are one peer of the other hosts.
+  // Connection of all these workers, which are one peer of the other hosts.
   readonly #redis: RedisConnection | undefined
   readonly #records: Readonly<Record<RecordPlace, Records | undefined>>
   readonly #leases = new Map<string, { readonly worker: WorkerHandle, readonly untilMs: number }>()
@@ -371,7 +375,7 @@ class WorkerGroup implements WorkerPoolOptions {
     return this.#records[place]
   }
 
-  /** Connects to Redis for the first worker that needs it, which listens by then. */
+  /** Connects to Redis when the first worker needs it, which listens by then. */
   async #connect (): Promise<void> {
     const notify = (isRedisUp: boolean) => (): void =>
       this.#primary.workerPool.broadcast({ kind: 'changed', configuration: this.#name, isRedisUp })

@@ -44,12 +44,12 @@ export interface Varve extends Pick<AdminOptions, 'status'>, Pick<PurgeRouteOpti
 /** Serves reads at the public listener: this process, or the workers that it starts. */
 export interface Serving extends Pick<AdminOptions, 'status' | 'setCordoned'>, Pick<PurgeRouteOptions, 'purge'> {
   metricsText(): Promise<string>
-  /** True if processes share the memory of the cache, whose size is that of the start. */
+  /** True if processes share the memory of the cache, so that only a restart changes its size. */
   readonly sharesMemory?: boolean
   listen(): Promise<string>
   /** Contacts upstreams; resolves after one has responded, or after the start time limit. */
   start(): Promise<void>
-  /** Applies another configuration where a running process can; throws without any change if it is unusable. */
+  /** Applies another configuration as far as a running process can; throws without any change if it is unusable. */
   reload(config: Config): Promise<void>
   /** Applies the upstreams of another configuration. */
   replaceUpstreams(config: Config): Promise<void>
@@ -190,7 +190,7 @@ export async function buildProxyServer (
       // can only help).
       await withTimeout(maxStartMs, headPollers.start())
       await spaces.restore()
-      // A shared tier is read once its purges are known.
+      // Reads a shared tier only once its purges are known.
       await peerSync.sync().catch(() => {})
       const reason = describeChainMismatch(upstreamPool.upstreams, tracker)
       if (reason !== undefined) {
@@ -215,7 +215,7 @@ export async function buildProxyServer (
       serve()
       clients.setLimit(maxConnectionsFor(next))
       loadShedder.setLateMs(next.limits.loopLagMs)
-      // Counts what the memory tier has now: another size takes effect at a start.
+      // Counts the present size of the memory tier, because only a start takes another size.
       inFlight.maxBytes = inFlightMbOf({ ...next, cache: started.cache, workers: 1 }) * bytesPerMb
       config = next
       masker.addSecretsOf(next)
@@ -226,7 +226,7 @@ export async function buildProxyServer (
       config = next
     },
     stop: async (deadlines, closeMore) => {
-      // Reads an upstream, so it begins before their connections close.
+      // Begins before the connections to upstreams close, because it reads one of them.
       const recorded = spaces.recordLast().catch(() => {})
       await stopGracefully(app, drain, {
         cancelRequests: async () => {

@@ -35,7 +35,7 @@ export interface Purger {
   purgeLocally(body: Buffer, begun?: string): Promise<boolean>
 }
 
-// A busy process has this long to find the space of another before it begins one too.
+// A busy process has this long to find the space that another process has begun, before it begins one too.
 const maxFollowMs = 2000
 
 /** Builds the purger of one process. */

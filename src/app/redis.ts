@@ -47,7 +47,7 @@ const scriptWarnings = {
   tail: 'Redis has no digests, so each host follows for itself'
 } as const
 
-/** Connection of a process to the configured Redis; this file is loaded only where one is configured. */
+/** Connection of a process to the configured Redis; this file is loaded only if Redis is configured. */
 export class RedisConnection {
   readonly link: RedisLink
   readonly carrier: Carrier & { readonly redisRecords: Records }
@@ -72,7 +72,7 @@ export class RedisConnection {
       )
   }
 
-  /** Builds what this process shares through Redis, and what keeps it true, without connecting. */
+  /** Builds what this process shares through Redis, with the parts that keep its entries right; connects nothing. */
   backendOf (parts: RedisBackendParts) {
     const { link, carrier } = this
     const { redisRecords: records } = carrier
@@ -154,7 +154,7 @@ export class RedisConnection {
     return {
       ...backend,
       link,
-      /** Stops the use of Redis until its records are read again, because another process has lost it. */
+      /** Stops the use of Redis until its records are read again, because another process has lost its connection. */
       onLost: () => {
         spaces.suspend(place)
         link.check().catch(() => {})
@@ -174,7 +174,7 @@ export class RedisConnection {
       shared: { records, place, tier, purges, releases },
       /** Counts client limits across all replicas. */
       buckets,
-      /** Counts what all replicas send to upstreams; rejects while Redis does not. */
+      /** Counts what all replicas send to upstreams; a call rejects while Redis does not respond. */
       budgets,
       purge: async (...purge: Parameters<Purges['purge']>) => await purges.purge(...purge)
     }

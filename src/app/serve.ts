@@ -34,7 +34,7 @@ export { type Varve } from './proxy-server.js'
 /** Reads the configuration again, as SIGHUP does. */
 export type Reload = AdminOptions['reload']
 
-/** Answers POST /reload where no file was read. */
+/** Answers POST /reload if no file was read. */
 async function rejectReload (): Promise<never> {
   throw webFrameworkError(404, 'there is no file to read again: the program that started varve reloads it')
 }
@@ -52,7 +52,7 @@ export async function startServing (
   reload: Reload = rejectReload
 ): Promise<Varve> {
   for (const { key, message } of warningsOf(config)) log.warn({ key }, message)
-  // Once, before any worker listens: one worker could remove the socket of another.
+  // Removes a stale socket before any worker listens, because a worker could remove the socket of another one.
   const socketPath = socketPathOf(config.listen)
   if (socketPath !== undefined) await removeStaleSocket(socketPath)
   const start = async (started: Config, sandbox?: NamedUpstream): Promise<Varve> => {
@@ -66,7 +66,8 @@ export async function startServing (
   const { startSandbox } = await import('#sandbox')
   const sandbox = await startSandbox({
     windowBlocks: 100_000,
-    // Its ledger begins again at each start, which on one chain would contradict the position that the disk remembers.
+    // The ledger of the sandbox begins again at each start; on one chain that would contradict the position on the
+    // disk.
     ...(config.cache.disk.path !== null && { seed: randomInt(1, 1_000_000_000) })
   })
   log.warn(

@@ -27,7 +27,7 @@ export function subscribeAll ({
   })
   // Heads of the old chain say nothing about the new one.
   chain.reset.subscribe(() => sharedHead?.changeSpace())
-  // Windows and verification belong to the old chain, and the choice of a space reads upstreams.
+  // Windows and verification belong to the old chain. The heads are polled, because upstreams decide on the next space.
   chain.reset.subscribe(() => {
     upstreamPool.resetChain(tracker.chainId)
     headPollers.pollAll().catch(() => {})

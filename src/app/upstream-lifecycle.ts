@@ -176,7 +176,7 @@ export function withFixedAddress<T extends { readonly resolve: string }> (
   return { ...upstream, resolve: family === 0 ? undefined : async () => [{ address, family }] }
 }
 
-/** Returns a function that logs the state of an upstream where it differs from the last one. */
+/** Returns a function that logs the state of an upstream if it differs from the last one. */
 function stateLogOf (upstream: Upstream, log: Logger): () => void {
   let last: UpstreamState = 'unknown'
   return () => {

@@ -27,7 +27,7 @@ const aliveEveryMs = 1000
 const maxUnsent = 10_000
 // Longest wait for what the primary process does at once.
 const callTimeoutMs = 1000
-// A poll waits for its lease.
+// Shorter for a lease, because a poll waits for it.
 const leaseTimeoutMs = 250
 
 /** Runs one worker process; the primary process starts and stops it. */
@@ -152,7 +152,7 @@ class PrimaryLink {
       purge: async (body, id) => await (await built).purge(Buffer.from(body), id),
       purgeLocally: async (body, begun) => await (await built).purgeLocally(Buffer.from(body), begun),
       setCordoned: async (upstream, isCordoned) => await (await built).setCordoned(upstream, isCordoned),
-      // One change after the other, so that the last one stays.
+      // Runs one change after the other, so that the last one stays.
       replaceUpstreams: async config => {
         this.#replacing = this.#replacing.then(async () => await (await built).replaceUpstreams(config)).catch(() => {})
         await this.#replacing

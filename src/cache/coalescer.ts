@@ -9,16 +9,16 @@ export interface Coalesced<T> {
 /** Results of asking for a lease, as the metric has them. */
 export const leaseResults = ['taken', 'waited', 'not_stored', 'failed', 'lapsed'] as const
 
-/** One of the closed list. */
+/** Result of asking for a lease. */
 export type LeaseResult = typeof leaseResults[number]
 
-/** Right of one process to fetch a read for others, or the end of its wait for another one's fetch. */
+/** Right of this process to fetch a read for others, or the end of its wait for the fetch of another process. */
 export interface FetchLease {
   /** True if another process has fetched meanwhile, so a shared tier may have the entry. */
   readonly hasWaited: boolean
-  /** Entry that the other process has sent; undefined where it is in a shared tier, or there is none. */
+  /** Entry that the other process has sent; undefined if it is in a shared tier, or if there is none. */
   readonly found: FoundEntry | undefined
-  /** True if the entry must be given to `end`, because those that wait share no tier. */
+  /** True if the entry must be given to `end`, because the processes that wait share no tier. */
   readonly sendsEntry: boolean
   /**
    * Says how the fetch has ended: whether others can have its entry, and whether another process had stored it. Only

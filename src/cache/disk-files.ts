@@ -7,7 +7,7 @@ import { withTimeout } from '../with-timeout.js'
 /** Operations of the disk tier, as its error counter names them. */
 export const diskOperations = ['read', 'write', 'remove', 'scan'] as const
 
-/** One of the closed list. */
+/** Operation of the disk tier. */
 export type DiskOperation = typeof diskOperations[number]
 
 // Node.js has four threads for files, DNS look-ups and compression: a disk that hangs must leave two of them free.
@@ -174,7 +174,10 @@ export async function makeFolder (path: string): Promise<void> {
   })
 }
 
-/** Writes a small file that a power loss leaves as it was or as it is to be, and that survives one once it resolves. */
+/**
+ * Writes a small file durably: after a power loss it has the old or the new content, and the new one once this
+ * resolves.
+ */
 export async function writeDurably (path: string, name: string, content: string | Buffer): Promise<void> {
   const temporary = join(path, `${name}.new`)
   const file = await open(temporary, writeFlags | constants.O_TRUNC, fileMode)

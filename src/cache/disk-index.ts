@@ -25,14 +25,14 @@ const maxIntervals = 2048
 
 /**
  * Index of the entries of one space in typed arrays, so that an entry takes at most 64 bytes. A table that grows copies
- * its entries, so 256 small ones never hold a hit.
+ * its entries, so there are 256 small ones, none of which delays a hit.
  */
 export class DiskIndex {
   readonly #hasSegment: (segment: number) => boolean
   readonly #tables: DigestTable[] = []
   readonly #families = new Map<string, IntervalList>()
 
-  /** Takes a check for segments that are gone, whose entries give their slots to others. */
+  /** `hasSegment` is false for segments that are gone, whose entries give their slots to others. */
   constructor (hasSegment: (segment: number) => boolean) {
     this.#hasSegment = hasSegment
   }
@@ -83,7 +83,7 @@ export class DiskIndex {
 
   /** Removes the entries of a segment that has no list, and intervals without an entry. */
   async prune (segment: number): Promise<void> {
-    // Some are not made yet.
+    // Some tables are not made yet.
     this.#tables.forEach(table => table.deleteAll(segment))
     for (const [family, list] of this.#families) {
       await list.prune(({ number }) => this.get(digestOfText(intervalKeyOf(family, number))) !== undefined)
@@ -97,7 +97,10 @@ export class DiskIndex {
   }
 }
 
-/** Indexes an entry; of two whose intervals share a version the older one leaves, because nothing proves either. */
+/**
+ * Indexes an entry. Of two entries whose intervals share a version the older one leaves, because nothing proves which
+ * is right.
+ */
 export function addEntry (index: DiskIndex, { digest, interval }: EntryIdentity, place: RecordPlace): void {
   if (interval !== undefined) {
     const { family, first, last, number } = interval
@@ -195,7 +198,7 @@ class DigestTable {
     }
   }
 
-  // Finds the slot of a digest, or the empty one where it belongs.
+  // Finds the slot of a digest, or the empty slot for it.
   #find (high: number, low: number): number {
     const words = this.#words
     // Keeps the order of the digests, so a table that grows is written from front to back.
@@ -211,7 +214,7 @@ class DigestTable {
     return this.#words[at] as number
   }
 
-  // One by one, because a start sets millions of slots.
+  // Sets words one by one, without an array for them, because a start sets millions of slots.
   #fill (at: number, high: number, low: number, segment: number, offset: number, length: number): void {
     const words = this.#words
     words[at] = high

@@ -14,7 +14,10 @@ export interface Segment {
   readonly number: number
   readonly space: StoreSpace
   bytes: number
-  /** Lowest sequence of an entry; a purge is obsolete once no segment has a lower one than its own. */
+  /**
+   * Lowest sequence of its entries. A purge is obsolete once no segment has an entry with a lower sequence than the
+   * purge.
+   */
   readonly minSequence: number
 }
 
@@ -24,7 +27,7 @@ export interface Hits {
   readonly places: ReadonlyArray<{ readonly offset: number, readonly length: number }>
 }
 
-/** Entries that a process has appended, for the others. */
+/** Entries that a process has appended, as it announces them to the others. */
 export interface StoredRows extends Omit<Segment, 'minSequence'> {
   /** True for copies of older entries. */
   readonly isCopied: boolean
@@ -40,7 +43,7 @@ export interface BeginSegment {
   readonly mustEvict: boolean
 }
 
-/** Segment for its writer, and those that leave once what was hit in them is copied. */
+/** New segment for a writer, and the segments that leave once their hit entries are copied. */
 export interface BegunSegment {
   readonly number: number
   /** True for a segment that an earlier process has left with much room. */
@@ -60,9 +63,9 @@ export interface LogKeeper {
   /** Reports what was appended; nothing waits for it. */
   announce(stored: StoredRows): void
   /**
-   * Gives an encoded purge its number and has every process apply it; resolves once each has, and a restart would.
-   * True if one had any of it. One whose id was confirmed before is not applied again, since it would cover what was
-   * fetched since.
+   * Numbers an encoded purge and has every process apply it; resolves once each has, and a restart would. True if any
+   * process had an entry of it. A purge whose id was confirmed before is not applied again, since it would cover what
+   * was fetched since.
    */
   purgeLog(purge: Uint8Array, id?: string): Promise<boolean>
 }
@@ -105,12 +108,12 @@ const segmentsPerWriter = 16
 const blockBytes = 4096
 const fileName = 'purges'
 const readFlags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
-// A start skips so many numbers, because those that the disk rejected may be in entries.
+// A start skips this many numbers, because entries may have numbers of purges that the disk rejected.
 const maxUnsaved = 1000
-// A stopped process holds no other up.
+// A process that has stopped must not delay the others.
 const maxEvictMs = 500
 const maxCopyMs = 1000
-// The log of purges in Redis is shorter.
+// Exceeds the log of purges in Redis.
 const maxConfirmed = 512
 const hasLeft = 'this process has left the log'
 
@@ -123,15 +126,15 @@ export function segmentBytesOf (maxBytes: number, writers: number): number {
 export class DiskKeeper {
   readonly #options: DiskKeeperOptions
   readonly #segmentBytes: number
-  // Each change of space begins a segment, however short.
+  // Bounds the number of segments, because each change of space begins one, however short.
   readonly #mostSegments: number
   // Oldest first.
   readonly #segments = new Map<number, KeptSegment>()
   readonly #members = new Set<LogMember>()
   readonly #gone = new WeakSet<LogMember>()
-  // Processes that have not responded to an eviction yet, so that no later one waits for them.
+  // Processes that have not responded to an eviction yet, so that no later eviction waits for them.
   readonly #silent = new Set<LogMember>()
-  // Evicted segments whose files stay until what was hit in them is copied, by the process that copies it.
+  // Evicted segments whose files stay until their hit entries are copied, each with the process that copies them.
   readonly #leaving = new Map<KeptSegment, LogMember>()
   // Ids of the last purges that every process has applied.
   readonly #confirmed = new LRUCache<string, true>({ max: maxConfirmed })
@@ -144,7 +147,7 @@ export class DiskKeeper {
   #isGivenUp = false
   #saving: Promise<void> = Promise.resolve()
   #lastTurn: Promise<unknown> = Promise.resolve()
-  // Resolves when the last evicted segments have given their room, or their process takes too long.
+  // Resolves when the files of the last evicted segments are removed, or their process takes too long.
   #copied: Promise<void> = Promise.resolve()
   #onCopied = (): void => {}
 
@@ -171,7 +174,7 @@ export class DiskKeeper {
       if (segment === undefined) await files.remove(number)
       else this.#segments.set(number, segment)
     }
-    // An open file would keep the room of a removed one.
+    // An open file would keep the space of a removed one.
     files.close()
     this.#purges = purges ?? new DiskPurges(randomInt(2 ** 32))
     this.#saved = this.#purges.sequence
@@ -212,7 +215,7 @@ export class DiskKeeper {
     }
   }
 
-  /** Gives the segment of a process that is gone to others. */
+  /** Makes the segment of a process that is gone free for others. */
   async leave (member: LogMember): Promise<void> {
     this.#gone.add(member)
     this.#members.delete(member)
@@ -222,7 +225,7 @@ export class DiskKeeper {
     await this.#inTurn(async () => await this.#release(member))
   }
 
-  /** Makes again what was removed; true if the log begins again. */
+  /** Makes removed files again; returns true if the log begins from nothing. */
   async restore (): Promise<boolean> {
     if (this.#isGivenUp) return false
     await makeFolder(this.#options.path)
@@ -250,7 +253,7 @@ export class DiskKeeper {
     return join(this.#options.path, fileName)
   }
 
-  /** Opens a segment of an earlier process; undefined for what is none, or has another form. */
+  /** Opens a segment of an earlier process; undefined if the file is no segment, or has another form. */
   async #openSegment (number: number, log: number): Promise<KeptSegment | undefined> {
     const { files, foundCorrupt, onError } = this.#options
     try {
@@ -288,7 +291,7 @@ export class DiskKeeper {
     if (!this.#members.has(member)) throw new Error(hasLeft)
     await this.#release(member)
     await this.#copied
-    // A restart goes on where it was, or many would evict a full log without writing anything.
+    // A restart continues the last segments, or many restarts would evict a full log without writing anything.
     const continued = [...this.#segments.values()].slice(-writers).find(segment =>
       segment.writer === undefined && segment.space === space.name &&
       segment.bytes + bytes <= this.#segmentBytes * 3 / 4
@@ -322,7 +325,7 @@ export class DiskKeeper {
     }, 0)
   }
 
-  /** Evicts a segment, but for its file; returns what any process has hit in it. */
+  /** Evicts a segment but leaves its file; returns the entries that any process has hit in it. */
   async #evict (segment: KeptSegment, by: LogMember): Promise<Hits> {
     const { number } = segment
     this.#segments.delete(number)
@@ -348,7 +351,7 @@ export class DiskKeeper {
     return inTime ?? none
   }
 
-  // The next segment begins when the evicted ones have given their room.
+  // The next segment begins once the files of the evicted ones are removed.
   #waitForCopies (): void {
     const copied = new Promise<void>(resolve => {
       this.#onCopied = resolve
@@ -366,7 +369,7 @@ export class DiskKeeper {
     if (segments.length > 0) this.#onCopied()
   }
 
-  /** Ends what a process has begun and evicted before, whether or not it has got a response. */
+  /** Ends the segment and the evictions of a process, even those whose response it never got. */
   async #release (member: LogMember): Promise<void> {
     await this.#remove([...this.#leaving].flatMap(([{ number }, by]) => by === member ? [number] : []))
     for (const segment of this.#segments.values()) {
@@ -374,7 +377,7 @@ export class DiskKeeper {
       segment.writer = undefined
       segment.bytes = await this.#options.files.sizeOf(segment.number).catch(() => 0)
       if (segment.bytes > 0) continue
-      // The disk was full.
+      // An empty segment: the disk was full.
       this.#segments.delete(segment.number)
       await this.#options.files.remove(segment.number)
     }
@@ -395,7 +398,7 @@ export class DiskKeeper {
   async #save (): Promise<void> {
     const { sequence } = this.#purges
     if (this.#isGivenUp || this.#options.isMemory === true) {
-      // No later process reads it.
+      // No later process reads a log in memory.
       this.#saved = sequence
       return
     }
@@ -408,7 +411,7 @@ export class DiskKeeper {
 
   async #write (): Promise<void> {
     const { sequence } = this.#purges
-    // The file comes back here, so nothing else would notice that the folder was emptied.
+    // This write makes the file again, so nothing later would show that the folder was emptied.
     if (this.#hasFile && await this.#isGone()) this.#reset()
     await writeDurably(this.#options.path, fileName, this.#purges.encode())
     this.#saved = sequence

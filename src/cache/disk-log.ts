@@ -23,7 +23,7 @@ export interface Append {
   readonly what: EntryIdentity
 }
 
-/** Segment with what it lists. */
+/** Segment with the list of its records. */
 export interface ListedSegment extends Segment {
   /** Name of its log. */
   readonly log: number
@@ -57,13 +57,14 @@ export interface DiskLogOptions {
 const mostFileBytes = 3 * 64 * 1024 ** 2
 const maxBatchBytes = 8 * 1024 ** 2
 const windowBytes = 1024 ** 2
-// Entries wait this long for others, so that many take one write and one message; as many as this wait no longer.
+// Entries wait this long for others, so that many share one write and one message; a batch of `mostGathered` waits no
+// longer.
 const gatherMs = 20
 const mostGathered = 32
 /** Steps of loading and evicting that may run without a pause for requests. */
 export const stepsPerPause = 500
 
-/** Log of segments as one process sees it: it reads all, and appends batches to one of its own. */
+/** Log of segments as one process sees it: it reads all segments, and appends batches to a segment of its own. */
 export class DiskLog {
   readonly #options: DiskLogOptions
   readonly #segments = new Map<number, Segment>()
@@ -97,14 +98,14 @@ export class DiskLog {
         this.learn(segment, segment.list.minSequence)
         await onSegment(segment)
       } catch {
-        // One that was evicted meanwhile counts as unreadable too; an open file would keep its room.
+        // A segment that was evicted meanwhile counts as unreadable too; an open file would keep its space.
         this.forget(number)
         this.#options.onUnreadable()
       }
     }
   }
 
-  /** Learns of a segment, or of more in it. */
+  /** Learns of a new segment, or of new records in one. */
   learn ({ number, space, bytes }: Omit<Segment, 'minSequence'>, minSequence: number): void {
     const known = this.#segments.get(number)
     this.#segments.set(number, {
@@ -115,7 +116,7 @@ export class DiskLog {
     })
   }
 
-  /** Forgets a segment whose entries have left the index; its file gives its room once no process has it open. */
+  /** Forgets a segment whose entries have left the index; the system frees its file once no process has it open. */
   forget (number: number): void {
     this.#segments.delete(number)
     this.#options.files.forget(number)
@@ -194,7 +195,7 @@ export class DiskLog {
     return await this.#append(batch, false)
   }
 
-  /** Begins a segment, and copies what was hit in those that leave for it. */
+  /** Begins a segment, and copies the hit entries of the segments that leave for it. */
   async #begin (space: StoreSpace, bytes: number): Promise<void> {
     const { files, keeper, segmentBytes, isFull } = this.#options
     await this.#closeOwn(true)
@@ -213,7 +214,7 @@ export class DiskLog {
           minSequence: Infinity
         }
       }
-      // Leaves room for what the segment is begun for.
+      // Leaves room for the batch that needs the new segment.
       const left = Math.max(segmentBytes, bytes) - bytes - headerBytes - this.#own.segment.end
       const copies = await this.#readCopies(space, evicted, Math.min(segmentBytes / 2, left))
       if (copies.length > 0) await this.#append(copies, true)
@@ -327,7 +328,7 @@ export class DiskLog {
   }
 }
 
-/** Reads the record at a place before the end of a file, and how long it says it is; undefined if there is none. */
+/** Reads the record at a place before the end of a file, and the length that it states; undefined if there is none. */
 async function recordAt (
   reader: SegmentReader,
   offset: number,

@@ -43,7 +43,7 @@ export const digestBytes = 16
 /** Bytes of a key's own digest, without the account behind it. */
 export const listedDigestBytes = 12
 const itemBytes = listedDigestBytes + 12
-/** A header is shorter. */
+/** Room for a header, which is shorter. */
 export const headerBytes = 256
 /** Length and checksum in front of each record. */
 export const frameBytes = 8
@@ -55,7 +55,7 @@ const noSequence = 2 ** 32 - 1
 
 /** Beginning of a segment. */
 export interface SegmentHeader {
-  /** Names the log, whose purges have numbers of their own. */
+  /** Name of the log, whose purges have numbers of their own. */
   readonly log: number
   readonly space: StoreSpace
   readonly length: number
@@ -109,7 +109,7 @@ export function decodeRecord (bytes: Buffer): EntryRecord | undefined {
     const frame = new ByteReader(bytes)
     const [length, checksum] = [frame.u32(), frame.u32()]
     const content = frame.bytes(length)
-    // A hole in a file is a record of no length with a right checksum.
+    // Rejects the length 0: a hole of zeros in a file would be a record with a right checksum.
     if (length === 0 || crc32(content) !== checksum) return undefined
     return readEntry(new ByteReader(content))
   })
@@ -118,7 +118,7 @@ export function decodeRecord (bytes: Buffer): EntryRecord | undefined {
 /** Returns the entry of a record if it is the wanted one (law 13: what was stored elsewhere is checked). */
 export function entryIn (bytes: Buffer, digest?: Buffer): EntryRecord | undefined {
   const entry = decodeRecord(bytes)
-  // Refuses bytes behind the record, which a copy would take along and hide what is written after it.
+  // Rejects bytes behind the record: a copy would take them along, and they would hide what is written after them.
   const isWhole = entry !== undefined && bytes.length === frameBytes + bytes.readUInt32BE()
   return isWhole && (digest === undefined || entry.digest.equals(digest)) ? entry : undefined
 }
@@ -129,7 +129,10 @@ export class SegmentList {
   #count = 0
   readonly #intervals = new Map<number, FamilyInterval>()
 
-  /** Lowest sequence of an entry; a purge is obsolete once no segment has a lower one than its own. */
+  /**
+   * Lowest sequence of its entries. A purge is obsolete once no segment has an entry with a lower sequence than the
+   * purge.
+   */
   minSequence = noSequence
 
   get size (): number {
@@ -179,7 +182,7 @@ export class SegmentList {
     return Buffer.concat([footer, trailer.toBuffer()])
   }
 
-  /** Returns the length of the footer in front of a trailer; undefined if it is none. */
+  /** Returns the length of the footer in front of a trailer; undefined if the bytes are no trailer. */
   static footerLengthOf (trailer: Buffer): number | undefined {
     return trailer.length === trailerBytes && trailer.subarray(0, footerMagic.length).equals(footerMagic)
       ? trailer.readUInt32BE(footerMagic.length)
@@ -232,7 +235,7 @@ export function readInterval (reader: ByteReader): FamilyInterval {
   return { family: reader.text(), first: reader.u64(), last: reader.u64(), number: reader.u64() }
 }
 
-/** Returns undefined where bytes end too early. */
+/** Returns undefined if bytes end too early. */
 export function attempt<T> (run: () => T | undefined): T | undefined {
   try {
     return run()

@@ -94,11 +94,11 @@ export class DiskTier implements LowerStore, OwnStore {
   readonly #files: DiskFiles
   readonly #log: DiskLog
   readonly #queue: WriteQueue<QueuedWrite>
-  // One for each name of a space, since entries of several may lie in the folder.
+  // Indexes by the name of a space, since entries of several spaces may lie in the folder.
   readonly #indexes = new Map<string, DiskIndex>()
   readonly #keeper: LogKeeper
   #purges = new DiskPurges(0)
-  // Purges that a power cut could undo, or that others lack; those not applied yet hide entries all the same.
+  // Purges that a power cut could undo, or that other processes lack. They hide entries even before they are applied.
   readonly #unsynced = new Map<string, NamedPurge & { isApplied: boolean }>()
   #joining: Promise<readonly number[]> | undefined
   #loading: Promise<void> | undefined
@@ -167,7 +167,7 @@ export class DiskTier implements LowerStore, OwnStore {
 
   async get (space: StoreSpace, key: string): Promise<FoundEntry | undefined> {
     const index = this.#readable(space)
-    // The files count failures.
+    // `DiskFiles` counts failures.
     return index && await this.#read(index, key, digestOf(space, key)).catch(() => undefined)
   }
 
@@ -184,7 +184,9 @@ export class DiskTier implements LowerStore, OwnStore {
     this.#queue.add(item.stored.key, { ...item, space, queuedAtMs: this.#options.now() })
   }
 
-  /** Hides entries at once; resolves when no process finds them, nor a later one, with true if one had any. */
+  /**
+   * Hides entries at once. Resolves once no process finds them, also after a restart, with true if any process had one.
+   */
   async drop (space: StoreSpace, what: Invalidation, id?: string): Promise<boolean> {
     const hadQueued = this.#queue.drop(({ stored }) => invalidates(what, stored))
     const hadAny = await this.#purge({
@@ -215,7 +217,7 @@ export class DiskTier implements LowerStore, OwnStore {
 
   /** Applies a purge of any process, in the order of their numbers. */
   async applyPurge (encoded: Uint8Array): Promise<boolean> {
-    // One that follows the purges which a join returns is applied on top of them.
+    // A purge that comes after the purges which a join returns is applied on top of them.
     await this.#joining
     const purge = decodePurge(encoded)
     this.#purges.add(purge, this.#options.now())
@@ -243,7 +245,7 @@ export class DiskTier implements LowerStore, OwnStore {
 
   /** Takes the entries of a segment out of the index; returns the offset and length of each that was hit. */
   async evict (number: number, obsoletePurge: number, isOwn: boolean): Promise<Uint32Array> {
-    // Else what is being read would be indexed behind it.
+    // Otherwise a load under way would index entries of the segment afterwards.
     await this.load()
     this.#purges.forgetUpTo(obsoletePurge)
     const hits: number[] = []
@@ -252,7 +254,7 @@ export class DiskTier implements LowerStore, OwnStore {
     if (name === undefined) return new Uint32Array()
     const index = this.#indexFor({ name })
     const { list } = await this.#log.read(number).catch(async () => {
-      // Its file may be gone when a slow process gets to it.
+      // The file of the segment may be gone when a slow process reads it.
       await index.prune(number)
       return { list: new SegmentList() }
     })
@@ -331,11 +333,11 @@ export class DiskTier implements LowerStore, OwnStore {
   }
 
   #isIndexable ({ length, ...item }: EntryIdentity & { readonly length: number }): boolean {
-    // No entry is longer, so none is read.
+    // Reads no record that is longer than any entry may be.
     return length <= this.#options.maxEntryBytes + mostBytesBesideBody && !this.#isPurged(item)
   }
 
-  /** Returns true if a purge covers an entry, also one that has no number yet. */
+  /** Returns true if a purge covers an entry, also a purge without a number yet. */
   #isPurged (what: EntryIdentity): boolean {
     if (this.#purges.covers(what)) return true
     for (const purge of this.#unsynced.values()) if (!purge.isApplied && isNamedBy(purge, what)) return true

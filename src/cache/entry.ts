@@ -20,7 +20,7 @@ export interface Entry extends Representation {
   readonly key: string
   readonly status: 200 | 404
   readonly contentType: string
-  /** Headers such as the cursor, once under each of their names. */
+  /** Lines of the cursor and the gas used, once under each of their header names. */
   readonly cursorAndGasHeaders: readonly string[]
   /** Compressed forms made so far; a coding that saves nothing has the entry's own body. */
   readonly encoded: Readonly<Partial<Record<Coding, Representation>>>

@@ -215,8 +215,8 @@ export class RedisTier implements LowerStore {
   async #getEntry (client: RedisClient, key: string): Promise<FoundEntry | undefined> {
     const { ttlSeconds, maxEntryBytes, metrics } = this.#options
     const [name, mostBytes] = [this.#prefix + key, maxEntryBytes + mostBytesBesideBody]
-    // Reads the remaining lifetime from Redis, because clocks of replicas may differ, and one byte too many of a value
-    // that claims more than any entry has; both commands need one round trip.
+    // Reads the remaining lifetime from Redis, because clocks of replicas may differ, and of the value at most one byte
+    // more than any entry has. Both commands need one round trip.
     const [value, ttlMs] = await Promise.all([client.getrangeBuffer(name, 0, mostBytes), client.pttl(name)])
     if (ttlMs === -2 || value.length > mostBytes) return undefined
     try {
@@ -230,7 +230,7 @@ export class RedisTier implements LowerStore {
   async #write (item: QueuedWrite): Promise<void> {
     const { stored: { key, validity } } = item
     const ttlMs = this.#ttlMsOf(item)
-    // Expired while queued, or of another space.
+    // The entry expired while it was queued, or is of another space.
     if (ttlMs < 1 || this.#options.space() !== item.space) return
     try {
       await this.#set(item.stored, ttlMs)
@@ -318,7 +318,9 @@ export class RedisIntervalIndex {
     return first <= last && last / versionsPerBucket - first / versionsPerBucket < maxBuckets
   }
 
-  /** Finds the number in the key of the entry that contains a version: of the one that begins last before it. */
+  /**
+   * Finds the number in the key of the entry whose interval contains a version: the entry that begins last before it.
+   */
   async find (client: RedisClient, family: string, version: bigint): Promise<string | undefined> {
     const [record] = await client.zrevrangebylex(
       this.#keyOf(family, version / versionsPerBucket),

@@ -4,10 +4,10 @@ import { type StoredEntry } from './entry-codec.js'
 /** Cache tiers in the order of look-ups: the words that header, access log and metric label share. */
 export const tierNames = ['memory', 'disk', 'redis'] as const
 
-/** One of the closed list. */
+/** Name of a tier in outcomes. */
 export type TierName = typeof tierNames[number]
 
-/** Tiers of a log: what workers share lies in memory, so to a client a hit in it is one in memory. */
+/** Tiers that are logs. To a client a hit in the log that workers share in memory is a hit in memory. */
 export type LogTierName = 'shared' | 'disk'
 
 /** Name of a tier as operators see it. */
@@ -18,7 +18,7 @@ export const countedTierNames = ['memory', 'shared', 'disk'] as const satisfies 
 /** Tiers that count what they store. */
 export const storeNames = [...countedTierNames, 'redis'] as const satisfies readonly StoreName[]
 
-/** State of a tier: its size where it counts one, and its reachability where it can be unreachable. */
+/** State of a tier: its size if it counts one, and whether it can be reached. */
 export interface TierStatus {
   readonly entries?: number
   readonly bytes?: number
@@ -60,8 +60,8 @@ export interface LowerStore extends Store<StoreWrite, FoundEntry> {
 }
 
 /**
- * Tier of this process, or of the processes of this host: it gets every purge, also those of replicas, hides what it
- * drops at once, and resolves when no later process finds that either.
+ * Tier of this process or host. It gets every purge, also those of replicas, hides what it drops at once, and resolves
+ * once no later process finds that either.
  */
 export interface OwnStore {
   /** Drops as every tier does; a purge that several processes of this host apply has an id. */
@@ -77,7 +77,10 @@ export interface StoreWrite {
   readonly ttlMs: number | undefined
   /** Start of its fetch: a purge since then covers it. Undefined means now. */
   readonly fetchedAtMs?: number
-  /** Runs when a tier that hosts share has the entry, or does not get it yet or at all; only the first call counts. */
+  /**
+   * Runs with true when a tier that hosts share has the entry, with false if it does not get it yet or at all; only the
+   * first call counts.
+   */
   readonly onShared?: ((isStored: boolean) => void) | undefined
 }
 

@@ -66,7 +66,7 @@ export class WriteQueue<T> {
     return this.#items.size
   }
 
-  /** Queues a write; drops the oldest ones, or this one, where room is missing. */
+  /** Queues a write; if room is missing, drops the oldest ones, or this one. */
   add (key: string, item: T): void {
     if (this.#isStopped) return this.#options.onEnd?.(item, false)
     this.#remove(key)

@@ -35,7 +35,7 @@ export class Anchors {
     return this.#list.filter(({ height }) => height >= oldestHeight && height <= newestHeight).reverse()
   }
 
-  /** Compares the hashes at shared heights; undefined where no height is in both lists. */
+  /** Compares the hashes at shared heights; undefined if no height is in both lists. */
   isSameChain (others: readonly Anchor[]): boolean | undefined {
     const shared = this.#list.flatMap(({ height, hash }) =>
       others.filter(other => other.height === height).map(other => other.hash === hash)

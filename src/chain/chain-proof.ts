@@ -5,23 +5,23 @@ import { contradicts, type Tracker } from './tracker.js'
 
 /** Reads of an upstream that identify its chain; they reject when a read fails. */
 export interface ChainReader {
-  /** Reads the final block of a height; undefined where the upstream lacks it. */
+  /** Reads the final block of a height; undefined if the upstream lacks it. */
   readonly readBlock: (height: bigint) => Promise<Anchor | undefined>
-  /** Reads the accumulator root of a version; undefined where the upstream lacks it. */
+  /** Reads the accumulator root of a version; undefined if the upstream lacks it. */
   readonly readRoot: (version: bigint) => Promise<string | undefined>
 }
 
 /** An upstream to compare: its position, and reads of its chain. */
 export interface ComparedUpstream extends ChainReader {
   readonly stamped: ResponsePosition
-  /** Reads blocks from a verified peer; undefined where there is none. */
+  /** Reads blocks from a verified peer; undefined if there is none. */
   readonly readPeerBlock: ((height: bigint) => Promise<Anchor | undefined>) | undefined
 }
 
 /** Chain that an upstream is compared with. */
 export type KnownChain = Pick<SpaceRecord, 'anchors' | 'head' | 'root'>
 
-/** Relation of two chains; `unproven` where the upstream has nothing to compare. */
+/** Relation of two chains; `unproven` if the upstream has nothing to compare. */
 export type ChainRelation = 'same' | 'other' | 'unproven'
 
 /**
@@ -34,8 +34,8 @@ export type UpstreamRelation = ChainRelation | 'older' | 'genesis'
 const maxComparedBlocks = 3
 
 /**
- * Compares a known chain with that of an upstream: by position, by the root of the known head, and where that version
- * is pruned or not there yet by the newest anchors in the window. Rejects when a read fails.
+ * Compares a known chain with an upstream's: by position, by the root of the known head, and, if that version is pruned
+ * or not there yet, by the newest anchors in the window. Rejects when a read fails.
  */
 export async function compareChains (
   { anchors, head, root }: KnownChain,
@@ -117,8 +117,8 @@ export async function proveHead (
 }
 
 /**
- * Makes an upstream comparable: where no root or anchor is in its window, reads an anchor from a verified upstream that
- * shares heights with it. Rejects when that read fails: a lagging upstream of an old chain would count as ours.
+ * Makes an upstream comparable: if no root or anchor is in its window, reads an anchor for its heights from a verified
+ * upstream. Rejects when that read fails, or a lagging upstream of an old chain would count as ours.
  */
 async function ensureComparable (
   space: Space,

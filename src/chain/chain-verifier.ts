@@ -15,9 +15,9 @@ import { probeRequest } from '../upstreams/upstream-request.js'
 // An upstream that was down may fail block reads for this long. After that it is compared without blocks, if no
 // verified peer is up.
 const toleratedFailureMs = 5000
-// An upstream may hang on these reads alone, so their silence is no lost connection; the polls look for that.
+// An upstream may hang on these reads alone, so a timeout here is no lost connection; polls find those.
 const maxProofMs = 3000
-// Bounds the polls of others for one proof (law 10: nothing grows without bound).
+// Bounds the polls of other upstreams for one proof (law 10: nothing grows without bound).
 const maxAskedOthers = 2
 
 /** Parts that verification needs. */
@@ -31,8 +31,8 @@ export interface ChainVerifierOptions {
 }
 
 /**
- * Verifies upstreams after an outage. Those that no block proves at once wait in line, so each is compared with the
- * result of the last.
+ * Verifies upstreams after an outage. Upstreams that no block proves at once are verified one after the other, so each
+ * is compared with the result of the last.
  */
 export class ChainVerifier implements ChainVerification {
   readonly #options: ChainVerifierOptions
@@ -72,7 +72,7 @@ export class ChainVerifier implements ChainVerification {
     const believed = isDoubtful ? await this.#confirm(upstream, stamped, earlier) : stamped
     if (believed === undefined) return undefined
     const reason = await this.#compare(upstream, believed, wasDown, earlier)
-    // Only now is the chain chosen that a new process found in a lower tier.
+    // Only now does a new process choose the chain that it found in a lower tier.
     if (reason !== undefined) return reason
     const isAhead = tracker.isJump(believed.position)
     if (isAhead && !await this.#isJumpProven(upstream, believed)) {
@@ -123,7 +123,7 @@ export class ChainVerifier implements ChainVerification {
     return second !== undefined && isNear(second.position, position) ? second : first
   }
 
-  /** Returns true unless another upstream of our chain is behind the jump, and no block proves it. */
+  /** Returns true if a block proves the jump, or if no other upstream of our chain is behind it. */
   async #isJumpProven (upstream: Upstream, stamped: ResponsePosition): Promise<boolean> {
     const others = this.#options.pool.upstreams.filter(other => other !== upstream && other.isVerified && other.isUp)
     if (others.length === 0 || await this.#hasBlockNear(upstream, stamped)) return true
@@ -259,7 +259,7 @@ export function referenceOf (pool: UpstreamPool): SpacesOptions['reference'] {
   }
 }
 
-/** Fetches a whole response with a position; undefined where the upstream lacks it. Rejects on 429 and 5xx. */
+/** Fetches a whole response with a position; undefined if the upstream lacks it. Rejects on 429 and 5xx. */
 async function fetchWhole (
   upstream: Pick<Upstream, 'send'>,
   target: string

@@ -18,7 +18,7 @@ export function describeChainMismatch (
     : `no upstream serves chain ${configuredId}, which chainId expects: ${mismatches.join(', ')}`
 }
 
-/** Says why a read that needs an upstream gets 503, where the reason is the chain: a mismatch, or all quarantined. */
+/** Says why a read that needs an upstream gets 503, if the reason is the chain: a mismatch, or all are quarantined. */
 export function describeUnusableChains (
   upstreams: readonly ReportedChain[],
   tracker: Pick<Tracker, 'configuredId' | 'position'>

@@ -35,7 +35,7 @@ export interface ChainVerification {
     wasDown: boolean,
     earlier: EarlierStatements
   ): Promise<QuarantineReason | undefined>
-  /** Confirms a verified upstream without deciding anything; rejects where it cannot check now. */
+  /** Confirms a verified upstream without deciding anything; rejects if it cannot check now. */
   isSameChain(upstream: Upstream, stamped: ResponsePosition): Promise<boolean>
   /** True when a position contradicts our chain or jumps ahead of it; even a verified upstream is verified again. */
   isOffChain(stamped: ResponsePosition): boolean
@@ -222,7 +222,7 @@ export class SelfContradictions {
     this.#now = now
   }
 
-  /** True until the upstream has said the same for some seconds. */
+  /** True until the upstream has not contradicted itself for some seconds. */
   get isOngoing (): boolean {
     if (this.#isOngoing && this.#sinceLastMs >= this.#quietMs) {
       this.#isOngoing = false

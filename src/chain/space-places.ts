@@ -19,7 +19,7 @@ export interface SpacePlace {
 
 // Older spaces of a chain id have nothing that is still served.
 const maxSpaces = 8
-// A disk that hangs holds nothing longer; what it writes later still counts.
+// A disk that hangs delays nothing for longer; what it writes later still counts.
 const maxPutMs = 1000
 
 /** A place with what this process knows of it; a place that is unreachable has no list. */
@@ -27,7 +27,7 @@ export class KnownPlace {
   readonly #place: SpacePlace
   // Last readable list, which the place may lose.
   #list: readonly SpaceRecord[] = []
-  // Space that the place had, in its last readable state, as the present one.
+  // Space that the place is known to have, and the revision of it that was recorded there.
   #placed: { readonly space: Space, readonly revision: number } | undefined
   #isSuspended = false
 
@@ -72,7 +72,7 @@ export class KnownPlace {
     if (list === undefined) return undefined
     this.#isSuspended = false
     const restored = await this.#restoreLost(list, chainId).catch(() => list)
-    // Keeps what a write of ours has returned meanwhile, but never takes the list of another chain id for this one's.
+    // Keeps the list that a write of this process has returned meanwhile, unless it is of another chain id.
     const isNewer = this.#list !== before && this.#list.some(record => record.chainId === chainId)
     if (!isNewer) this.#list = restored
     if (this.#placed !== undefined && !this.#lists(this.#placed.space)) this.#placed = undefined
@@ -96,7 +96,7 @@ export class KnownPlace {
 
   // Writes the oldest first, since a new record comes before all others.
   async #restoreLost (list: readonly SpaceRecord[], chainId: number): Promise<readonly SpaceRecord[]> {
-    // A full list has dropped its oldest.
+    // A full list has dropped its oldest records, which are not lost.
     const before = list.length < maxSpaces ? this.#list : []
     const lost = before.filter(({ name, chainId: id }) => id === chainId && !list.some(other => other.name === name))
     let after = list
@@ -146,13 +146,13 @@ function versionOf ({ head }: SpaceRecord): bigint {
   return head?.position.head.version ?? -1n
 }
 
-/** Returns the records that none of them replaces. */
+/** Returns the records that no other of these replaces. */
 export function newestOf (records: readonly SpaceRecord[]): SpaceRecord[] {
   const replaced = replacedIn(records)
   return records.filter(({ name }) => !replaced.has(name))
 }
 
-/** Returns the records before that of a space, or all where it has none. */
+/** Returns the records newer than that of a space; all if it has none. */
 export function newerThan ({ name }: Pick<SpaceRecord, 'name'>, records: readonly SpaceRecord[]): SpaceRecord[] {
   const at = records.findIndex(record => record.name === name)
   return records.slice(0, at === -1 ? records.length : at)

@@ -37,11 +37,11 @@ export interface UnverifiedUpstream extends ComparedUpstream {
 /** Parts that choosing a space needs. */
 export interface SpacesOptions {
   readonly tracker: Tracker
-  /** Places that processes share; of two the earlier decides. */
+  /** Places that processes share; if two disagree, the earlier in this list decides. */
   readonly places: readonly SpacePlace[]
   /** Reads our chain from a verified upstream. */
   readonly reference: ChainReader & {
-    /** Reads the head; undefined where no upstream responds. */
+    /** Reads the head; undefined if no upstream responds. */
     readonly readHead: () => Promise<ResponsePosition | undefined>
   }
   readonly now: () => number
@@ -59,7 +59,7 @@ const firstRenewalMs = 2000
 const recordHeadEveryMs = 5000
 // A failed read often succeeds soon after.
 const retryMs = 1000
-// Limits how long reads wait for the first proof of a new space; it is shared once it can be proven.
+// Limits how long reads wait for the first proof of a new space; the space is shared once it can be proven.
 const firstProofMs = 500
 // Limits how long a slow upstream delays the purges of other replicas.
 const maxSettleMs = 400
@@ -112,7 +112,7 @@ export class Spaces {
     return this.#isReplacing
   }
 
-  /** Resolves with the relation of an upstream to our chain without any decision; undefined where none is known. */
+  /** Resolves with the relation of an upstream to our chain without any decision; undefined if none is known. */
   async compare (compared: ComparedUpstream): Promise<UpstreamRelation | undefined> {
     const { tracker } = this.#options
     if (tracker.space?.chainId !== compared.stamped.position.chainId || this.#isRestored) return undefined
@@ -146,7 +146,7 @@ export class Spaces {
     const { space } = tracker
     if (isChosen && space?.isProvable === false) {
       const proof = proveHead(space, stamped, unverified, true)
-      // After a reset the next verification waits for it: a lagging upstream of the old chain differs in nothing else.
+      // After a reset the next verification waits for the proof: only it exposes a lagging upstream of the old chain.
       await (this.#hasReset ? proof : withTimeout(firstProofMs, proof))
     }
     this.#scheduleRenewals()
@@ -327,7 +327,9 @@ export class Spaces {
     await this.#record(space, lists)
   }
 
-  /** Learns what other processes recorded of our space; while one of them does, this one need not read that itself. */
+  /**
+   * Learns what other processes recorded of our space, so that this process need not read that from upstreams itself.
+   */
   #learn (own: Space, records: SpaceList): void {
     const { tracker } = this.#options
     const shared = records.find(({ name }) => name === own.name)
@@ -338,7 +340,7 @@ export class Spaces {
     tracker.learnProven(shared.head)
   }
 
-  // Draws the time, so that of many processes few take over at once from one that is gone.
+  // Draws a random delay, so that of many processes few take over at once when the recording one is gone.
   #delay (renewal: 'headAtMs' | 'anchorsAtMs', ms: number): void {
     this.#renewals[renewal] = Math.max(this.#renewals[renewal], this.#options.now() + ms * (1 + Math.random()))
   }
@@ -387,7 +389,7 @@ export class Spaces {
   async #isContinuedBy (own: Space, proven: SpaceRecord, position: Position | undefined): Promise<boolean> {
     const { tracker, reference } = this.#options
     if (proven.head !== undefined && !tracker.mayBeOurs(proven.head.position)) return false
-    // It was begun for the chain of the upstream that has just proven the other.
+    // Our space was begun for the chain of the upstream that has just proven the other one.
     if (!own.isProvable) return true
     const shared = new Anchors(own.anchors).isSameChain(proven.anchors)
     if (shared !== undefined && (shared === false || proven.replaces.includes(own.name))) return shared
@@ -416,7 +418,7 @@ export class Spaces {
     this.#use(own.successor([own.name, ...replaced]), undefined, true)
   }
 
-  /** Records a replacement in every place; begins another one where a place has a space that it does not replace. */
+  /** Records a replacement in every place; begins another one if a place has a space that it does not replace. */
   async #placeReplacement (): Promise<boolean> {
     const { tracker } = this.#options
     for (let attempt = 0; attempt < maxReplaceAttempts; attempt++) {
@@ -436,7 +438,10 @@ export class Spaces {
     return false
   }
 
-  /** Records our space where it is missing or outdated; a first one not beside another, which the next run compares. */
+  /**
+   * Records our space in each place that lacks it or has it outdated. A first record goes to no place that has another
+   * space, which the next run compares.
+   */
   async #record (own: Space, lists: PlaceLists, isFirst = false): Promise<void> {
     await Promise.all([...lists].map(async ([place, list]) => {
       const isKnown = list.some(({ name }) => name === own.name)
@@ -445,7 +450,7 @@ export class Spaces {
     }))
   }
 
-  /** Reads the lists of the places that can be read, and restores what one has lost. */
+  /** Reads the lists of the places that can be read, and restores the records that a place has lost. */
   async #readPlaces (chainId: number): Promise<PlaceLists> {
     const lists = await Promise.all(
       [...this.#places.values()].map(async place => [place, await place.read(chainId)] as const)

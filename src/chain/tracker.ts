@@ -29,11 +29,13 @@ export interface EncryptionKey {
 
 /** Heads that several processes serve together: none serves one that another lacks. */
 export interface SharedHeads {
-  /** Returns true if every live process serves this version or a later one from now on; no version needs any. */
+  /**
+   * Returns true if every live process serves this version or a later one from now on; always true without a version.
+   */
   has(version: bigint | undefined): boolean
   /** Fault as a readable sentence; `isServing` is false while every read is 503. */
   readonly fault: { readonly text: string, readonly isServing: boolean } | undefined
-  /** Waits for the same; rejects with a 503 where it takes too long, or this process must catch up first. */
+  /** Waits until `has` is true; rejects with a 503 if that takes too long, or if this process must catch up first. */
   reach(version: bigint | undefined): Promise<void>
 }
 
@@ -66,8 +68,8 @@ export class Tracker {
   #encryptionKey: EncryptionKey | undefined
 
   /**
-   * A configured chain id overrides upstreams; else the first response decides. Where processes share a place, no space
-   * is known before it is chosen.
+   * A configured chain id overrides upstreams; else the first response decides. If processes share a place, no space is
+   * known before it is chosen.
    */
   constructor (
     chainId: number | undefined,
@@ -113,12 +115,15 @@ export class Tracker {
     return this.#held ?? this.#served
   }
 
-  /** Head that clients get once other processes have it too, where they must; else the served one. */
+  /**
+   * Newest head that this process would serve; clients get it once the other processes have it too, if heads are
+   * shared.
+   */
   get known (): ResponsePosition | undefined {
     return this.#served
   }
 
-  /** Undefined where each process serves the heads that it knows. */
+  /** Undefined if each process serves the heads that it knows. */
   get sharedHeads (): SharedHeads | undefined {
     return this.#sharedHeads
   }
@@ -357,7 +362,7 @@ function isSameStamp (a: ResponsePosition, b: ResponsePosition): boolean {
 }
 
 /**
- * Returns true if two positions exclude one chain, where version and time rise together (law 7: chains never mix).
+ * Returns true if two positions exclude one chain, because version and time rise together (law 7: chains never mix).
  * Blocks may share a time.
  */
 export function contradicts (a: Position, b: Position): boolean {

@@ -1,7 +1,9 @@
 import { waiterPollEveryMs } from '../upstreams/polling-policy.js'
 import { type Tracker } from './tracker.js'
 
-/** Results of a wait for a version; `too_many_waits` where the total or the client's limit is used up. */
+/**
+ * Results of a wait for a version; `too_many_waits` if the limit on all waits, or on those of the client, is used up.
+ */
 export const versionWaitResults = ['reached', 'timeout', 'too_many_waits'] as const
 
 /** One result of a wait. */

@@ -24,7 +24,7 @@ export interface Command {
   readonly name: string
   /** Words after the name in the list of commands, such as FILE. */
   readonly operands?: string
-  /** Ends the sentence "varve NAME: ..."; the word `aside` follows it in its own help only. */
+  /** Ends the sentence "varve NAME: ..."; `aside` follows it in the command's own help only. */
   readonly summary: string
   readonly aside?: string
   readonly usage: readonly string[]
@@ -46,5 +46,5 @@ export function wordsAfterVarve (commands: readonly Command[]): string[] {
 /** Shells with a completion script. */
 export const shells = ['bash', 'zsh', 'fish'] as const
 
-/** One of the closed list. */
+/** Shell that can complete commands. */
 export type Shell = typeof shells[number]

@@ -23,7 +23,7 @@ const barEveryMs = 200
 const lineEveryMs = 10_000
 const clearRest = '\x1b[K'
 const barLength = 20
-// Reads that may wait for a connection each, so that a slow read does not hold up those behind it.
+// Reads that may wait for each connection, so that a slow read does not hold up the reads behind it.
 const readsPerConnection = 4
 
 /** Fills the cache through a running varve, from a range of blocks or from lines. */
@@ -187,7 +187,7 @@ class WarmCounts {
     this.#leftOut.set(reason, (this.#leftOut.get(reason) ?? 0) + 1)
   }
 
-  /** Line of progress: bar and share where the total is known, amount, rate and time left. */
+  /** Line of progress: bar and share if the total is known, amount, rate and time left. */
   get progressLine (): string {
     const { share } = this
     const tookMs = performance.now() - this.#startedAtMs

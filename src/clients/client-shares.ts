@@ -56,7 +56,10 @@ export class ClientShares<T> {
     return thing
   }
 
-  /** Finds what to drop for one more of a client: the newest of the largest, if that leaves clients more equal. */
+  /**
+   * Finds the item to drop for one more item of a client: the newest of the client with the most, if that leaves
+   * clients more equal.
+   */
   newestOfLargest (clientId: string): T | undefined {
     let largest: ReadonlySet<T> = this.of(clientId)
     const most = largest.size + 1

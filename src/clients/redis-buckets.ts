@@ -84,11 +84,11 @@ export class RedisBuckets implements TokenBuckets {
   refund (clientId: string, allowance: ClientRateLimit): void {
     this.#limitedUntilMs.delete(clientId)
     this.#link.runScript('limit', refundScript, [this.#prefix + clientId], [1000 / allowance.perSecond])
-      // Refunds locally, where the token was taken if Redis was down then too.
+      // Refunds locally: if Redis was down before too, the token was taken there.
       .catch(() => this.#fallback.refund(clientId, allowance))
   }
 
-  /** Undefined where Redis gives no valid response. */
+  /** Undefined if Redis gives no valid response. */
   async #takeFromRedis (
     clientId: string,
     { perSecond, burst }: ClientRateLimit,
@@ -100,7 +100,7 @@ export class RedisBuckets implements TokenBuckets {
     return waitMs !== undefined && waitMs >= 0 && waitMs <= Math.ceil(count * interval) ? waitMs : undefined
   }
 
-  /** Undefined where Redis gives no number. */
+  /** Undefined if Redis gives no number. */
   async #runScript (script: string, clientId: string, ...values: number[]): Promise<number | undefined> {
     // The link counts the failure.
     const result = await this.#link.runScript('limit', script, [this.#prefix + clientId], values).catch(() => undefined)

@@ -18,7 +18,7 @@ export interface TokenBuckets {
   refund(clientId: string, allowance: ClientRateLimit): void
 }
 
-/** Buckets that cannot be reached: a caller has another limit for itself. */
+/** Buckets that cannot be reached, so that a caller falls back to a limit of its own. */
 export const noBuckets: TokenBuckets = {
   take: unreachable,
   level: unreachable,

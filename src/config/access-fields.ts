@@ -17,5 +17,5 @@ export const accessFields = [
   'tookMs'
 ] as const
 
-/** One field of the closed list. */
+/** Field of an access line. */
 export type AccessField = typeof accessFields[number]

@@ -15,7 +15,7 @@ export interface Mistake {
   readonly line?: string
   /** A valid setting of the key. */
   readonly example?: string | undefined
-  /** Key that an unknown one may mean. */
+  /** Known key that an unknown one may stand for. */
   readonly nearest?: string | undefined
 }
 

@@ -90,7 +90,7 @@ export type Flags =
 
 /** Checks that a command needs beyond the validity of each key. */
 export interface ConfigRequirements {
-  /** Accepts secrets whose variable or file is missing, to check a configuration where they are not known. */
+  /** Accepts secrets whose variable or file is missing, to check a configuration on a machine without them. */
   readonly allowsMissingSecrets?: boolean
   /**
    * Rejects what `serve` cannot start with, so that `check` rejects the same: no upstream unless the sandbox is

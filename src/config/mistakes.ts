@@ -179,7 +179,7 @@ function shapeAt (path: readonly string[]): Shape | undefined {
   return shape
 }
 
-/** Finds the map in what may also be null. */
+/** Returns the map of a value that may also be null. */
 function mapIn (shape: Shape | undefined): Shape | undefined {
   return shape?.anyOf?.find(({ properties }) => properties !== undefined) ?? shape
 }

@@ -7,7 +7,7 @@ export function nearestOf (text: string, names: readonly [string, ...string[]]):
   return names[distances.indexOf(Math.min(...distances))] ?? names[0]
 }
 
-/** Returns the nearest name if it is near enough to be meant by a typing mistake. */
+/** Returns the nearest name if it is near enough to be what a mistyped text means. */
 export function closeNameTo (text: string, names: readonly string[]): string | undefined {
   const [first, ...others] = names
   if (first === undefined) return undefined

@@ -21,8 +21,8 @@ export type ConfigTree = Record<string, unknown>
 export interface ConfigFile {
   readonly tree: ConfigTree
   /**
-   * Returns the place of a key, or of its value; of the key too if its value is a map or a list. For a missing key it
-   * is the nearest one above.
+   * Returns the place of a key or of its value. For a map or a list that is always the place of the key, and for a
+   * missing key that of the nearest key above.
    */
   placeOf(path: readonly string[], of?: 'key' | 'value'): Place | undefined
 }

@@ -76,7 +76,7 @@ export function resolveReferences (
         return addBadReference(path, tildeMistake(file) ?? `the file ${JSON.stringify(file)} ${found.fault}`)
       }
     )
-    // Reported once, and without the text, which may be a password that contains a dollar sign.
+    // Reports a stray sign once and without the text, which may be a password that contains a dollar sign.
     if (hasStray) addBadReference(path, strayDollar)
     // File content is never converted to a number, because a secret would lose its leading zeros.
     if (hasFile) fromFiles.push(path.join('.'))

@@ -28,7 +28,7 @@ const secretKeys: ReadonlyArray<readonly [path: readonly string[], kind: keyof t
   [['cache', 'redis', 'password'], 'text'],
   [['cache', 'redis', 'sentinel', 'password'], 'text']
 ]
-// Keys beside a password, where one is easily put by mistake.
+// Keys beside a password, into which a password is easily put by mistake.
 const suspectKeys = [['cache', 'redis', 'cluster'], ['cache', 'redis', 'sentinel']]
 
 /**

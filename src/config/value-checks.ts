@@ -27,7 +27,7 @@ export function isReadable (file: string): boolean {
   }
 }
 
-/** Accepts the path of a folder, or one where a start can make it. */
+/** Accepts the path of a folder that exists, or that a start can make. */
 export function isFolderOrNew (path: string): boolean {
   try {
     return statSync(path).isDirectory()

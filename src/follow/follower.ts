@@ -14,16 +14,16 @@ export const followStates = [
   'stopped'
 ] as const
 
-/** One of the closed list. */
+/** State of following. */
 export type FollowState = typeof followStates[number]
 
 /** Results of a wait for a transaction. */
 export const transactionWaitResults = ['committed', 'timeout', 'left'] as const
 
-/** One result of the closed list. */
+/** Result of a wait for a transaction. */
 export type TransactionWaitResult = typeof transactionWaitResults[number]
 
-/** Transactions after a head, read in one go; `begins` drops what is known, and starts at the last of them. */
+/** Transactions after a head, read in one go; `begins` drops what is known, and starts at the last transaction. */
 export interface FollowUpdate {
   readonly begins: boolean
   readonly transactions: readonly KnownTransaction[]
@@ -72,15 +72,15 @@ export interface FollowerOptions {
   readonly onState: (state: FollowState, reason: string | undefined) => void
 }
 
-// A read waits this long for the tail, then goes to an upstream as it would without following. The wait counts from
-// the end of the head's age if that was before, so a hanging upstream delays the reads of half a second and no others.
+// A read waits this long for the tail, then goes to an upstream as it would without following. If the head grew too old
+// earlier, the wait counts from then, so a hanging upstream delays only the reads of half a second.
 const minWaitMs = 500
 // Waits for the reading under way and for the next one too: forwarded reads would overload a busy process further.
 const readingsToWait = 3
 const maxWaitMs = 2000
 // A node holds a read of a transaction for this long, so a tail that is read less often would answer later.
 const maxFindingMs = 1000
-// Each reading of the tail looks for all of them (law 10: nothing grows without bound).
+// Bounds awaited hashes, because each reading of the tail looks for all of them (law 10: nothing grows without bound).
 const maxFinding = 10_000
 
 /**
@@ -154,7 +154,7 @@ export class Follower {
       : confirmed
   }
 
-  /** Waits, within a limit, until the head may serve a read that arrived at a time; at once where nothing follows. */
+  /** Waits, within a limit, until the head may serve a read that arrived at a time; at once if nothing follows. */
   async bringUp (arrivedAtMs: number): Promise<void> {
     this.#demandSink?.recordRead()
     const { now, maxAgeMs, isServing } = this.#options

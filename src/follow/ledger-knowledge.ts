@@ -91,7 +91,7 @@ export class LedgerKnowledge {
       const touchedAt = this.#lastTouch(key)
       if (touchedAt <= readAt) continue
       if (touchedAt <= at) return 'changed'
-      // An earlier touch may lie before it.
+      // This touch hides an earlier one, which may lie between the two versions.
       validity = 'unknown'
     }
     if (this.#allTouchedAt > readAt) return 'unknown'
@@ -104,10 +104,10 @@ export class LedgerKnowledge {
    */
   unchangedSince (readAt: bigint, dependencies: readonly StateDigest[]): bigint {
     if (this.#head === undefined || readAt > this.#head.version) return readAt
-    // The state after the last unknown transaction is known not to change before the first known touch.
+    // From the last unknown transaction to the first known touch the state is known to be the same.
     let since = this.knownFrom === 0n ? 0n : this.knownFrom - 1n
     for (const touchedAt of [this.#allTouchedAt, ...dependencies.map(key => this.#lastTouch(key))]) {
-      // An earlier touch may lie between.
+      // This touch hides an earlier one, which may lie between the two versions.
       if (touchedAt > readAt) return readAt
       if (touchedAt > since) since = touchedAt
     }

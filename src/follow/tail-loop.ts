@@ -55,7 +55,7 @@ export interface TailLoopOptions {
 // Readings per `maxAgeMs`, on average and at once.
 const readingShare = 1.5
 const maxTokens = 2
-// Observing alone needs no freshness.
+// Cadence if the age is 0, since following that only observes needs no freshness.
 const defaultCadenceMs = 250
 const idleMs = 60_000
 const accountMs = 60_000
@@ -63,7 +63,8 @@ const maxBackoffMs = 5000
 const unsupportedRetryMs = 60_000
 // Asks what others have read at most this often, on average and at once.
 const turnRate: TokenRate = { interval: 15, burst: 4 }
-// While a head is too old and another process reads, so that a lost message or a dead reader delays it little.
+// While the head is too old and another process reads, asks again after this share of the allowed age, so that a lost
+// message or a dead reader delays it little.
 const waitShare = 0.1
 const minWaitMs = 10
 const maxWaitMs = 100
@@ -141,7 +142,7 @@ export class TailLoop implements TailDemandSink {
     follower.setState('starting', undefined)
     while (!this.#isClosed && follower.state !== 'stopped') {
       const startedAtMs = now()
-      // Waits again where a timer fired a moment early or a read woke the loop: the budget holds.
+      // Waits again if a timer fired a moment early or a read woke the loop: the budget holds.
       const budgetWaitMs = await this.#takeTurn(startedAtMs)
       if (budgetWaitMs > 0) {
         await this.#pause(budgetWaitMs)
@@ -158,7 +159,7 @@ export class TailLoop implements TailDemandSink {
     }
   }
 
-  /** Reads the tail, or takes what another process has read; returns the time to wait where the budget allows none. */
+  /** Reads the tail, or takes what another process has read; returns the time to wait if the budget allows none. */
   async #takeTurn (startedAtMs: number): Promise<number> {
     const { shared, follower } = this.#options
     const resets = this.#resets
@@ -280,7 +281,7 @@ export class TailLoop implements TailDemandSink {
       const retryMs = Math.min(maxWaitMs, Math.max(minWaitMs, waitShare * this.#cadenceMs))
       return Math.max(retryMs, this.#waitsFromMs + this.#cadenceMs - now())
     }
-    // Begins at a new head, or goes on where the end was not reached.
+    // Begins at a new head, or goes on at once if the end was not reached.
     if (this.#failures === 0 && !this.#isAtEnd) return 0
     if (this.#failures > 0) return Math.min(maxBackoffMs, this.#cadenceMs * 2 ** Math.min(this.#failures, 10))
     const aheadMs = this.#durationMs + 4 * this.#deviationMs + 10

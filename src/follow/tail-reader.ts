@@ -10,7 +10,7 @@ import { verifyWriteSets, type VerifyResult } from './verify-write-sets.js'
 /** Results of reading the tail of the ledger. */
 export const tailResults = ['ok', 'empty', 'failed', 'gap', 'mismatch'] as const
 
-/** One result of the closed list. */
+/** Result of one reading of the tail. */
 export type TailResult = typeof tailResults[number]
 
 /** Result of one reading: transactions after the head, and the position that they reach, if they reach one. */
@@ -196,7 +196,7 @@ export class TailReader {
     return { transactions: await this.#verified(transactions, start, hasOverlap), stamped }
   }
 
-  /** Checks a share of the pages; where all must be checked, an unchecked page is a change of everything. */
+  /** Checks a share of the pages; if all must be checked, an unchecked page is a change of everything. */
   async #verified (
     transactions: readonly TransactionDigest[],
     start: bigint | undefined,
@@ -236,7 +236,7 @@ export class TailReader {
   }
 }
 
-// An upstream or a gateway that has no such route, or has it turned off.
+// Statuses of an upstream or a gateway that has no such route, or has it turned off.
 const unsupportedStatuses = new Set([403, 404, 405, 501])
 
 const unreadablePage = 'a page of transactions cannot be printed or is too large'

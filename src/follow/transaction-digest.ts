@@ -33,7 +33,7 @@ export const touchAllReasons = [
   'config'
 ] as const
 
-/** One reason of the closed list. */
+/** Reason why everything counts as changed. */
 export type TouchAllReason = typeof touchAllReasons[number]
 
 /** Transaction as the last-touched table needs it. */
@@ -219,7 +219,7 @@ class ChangeScanner {
     return digest
   }
 
-  /** Returns an address as 64 hex digits; undefined if it is none, since its sets would be others. */
+  /** Returns an address as 64 hex digits; undefined for any other text, since it would name other sets. */
   #address (members: Members, name: string): string | undefined {
     const text = this.#text(members, name)
     return text === undefined ? undefined : readAddress(text)

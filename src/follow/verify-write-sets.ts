@@ -6,7 +6,7 @@ import { ScanTurns, type TransactionDigest } from './transaction-digest.js'
 /** Results of checking a page in BCS against the hashes that its transactions commit to. */
 export const verifyResults = ['equal', 'different', 'unavailable'] as const
 
-/** One result of the closed list. */
+/** Result of checking a page. */
 export type VerifyResult = typeof verifyResults[number]
 
 const writeSetPrefix = hash('sha3-256', 'APTOS::WriteSet', 'buffer')
@@ -19,8 +19,8 @@ const hashedBytes = 1024 * 1024
 
 /**
  * Compares the changes that a page listed in JSON with the write sets of the same page in BCS, whose bytes must have
- * the hash that each transaction commits to. A write set is found by hashes that no payload can contain, because it is
- * part of what they are hashes of. Runs in turns with other work.
+ * the hash that each transaction commits to. A write set is found by the hashes around it, which no payload can
+ * contain, because they depend on the payload. Runs in turns with other work.
  */
 export async function verifyWriteSets (page: readonly TransactionDigest[], bcs: Buffer): Promise<VerifyResult> {
   const turns = new ScanTurns()
@@ -87,7 +87,7 @@ function readStateKey (reader: BcsReader): StateDigest[] {
   const digits = address.toString('hex')
   const from = reader.at
   const path = reader.bytes(reader.length())
-  // The hash is of an item's key without its length, and of a path with it.
+  // The hash covers an item's key without its length, but a path with its length.
   if (kind === itemKind) {
     return [digestOf(Buffer.concat([Buffer.from([kind]), address, path])), wildcardDigest('items', digits)]
   }
@@ -112,7 +112,7 @@ function skipMetadata (reader: BcsReader): void {
 
 class UnreadableBcsError extends Error {}
 
-/** Reads BCS from the start of a buffer; throws where the bytes end too early. */
+/** Reads BCS from the start of a buffer; throws if the bytes end too early. */
 class BcsReader {
   readonly #buffer: Buffer
   #at = 0

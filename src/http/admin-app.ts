@@ -35,7 +35,7 @@ const headers = {
 
 /** Result of a purge. */
 export interface PurgeResult {
-  /** True if every replica was notified; otherwise they are once the shared tier is up. */
+  /** True if every replica was notified; otherwise replicas learn of it once the shared tier is up. */
   readonly everywhere: boolean
   /** Present if no tier of this varve had any of the read. */
   readonly stored?: false
@@ -205,7 +205,7 @@ function digestOf (text: string): Buffer {
 }
 
 function limitConnections (app: FastifyInstance, { onFull = () => {} }: AdminOptions): void {
-  // Needs no clock: nothing asks it for how long it was short.
+  // Needs no clock, because nothing asks how long bytes were short.
   const inFlight = new InFlightBytes(maxInFlightBytes, () => 0)
   const connections = new ConnectionLimiter({ connections: maxConnections, inFlight }, { cut: () => {}, onFull })
   connections.attach(app.server)

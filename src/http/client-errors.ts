@@ -35,7 +35,7 @@ export function respondToClientError (
   else endWithError(webFrameworkError(statusOf(code), 'the request could not be read'), socket, options)
 }
 
-/** Rejects CONNECT with an error, where Node would send none, then closes the connection. */
+/** Rejects CONNECT with an error, since Node would send none, then closes the connection. */
 export function rejectTunnel (socket: Socket, options: UnroutedErrorOptions): void {
   // Node releases a tunnel's socket: without this no code handles its errors, drains it or closes it.
   socket.on('error', () => {}).once('finish', () => socket.destroy()).resume()
@@ -48,7 +48,7 @@ function endWithError (error: ErrorResponse, socket: Socket, options: UnroutedEr
     // Sends the responses that are due first, or the client would take this error for one of them.
     socket.pause()
     due.once('finish', () => {
-      // The error is of the body that this response did not wait for.
+      // The error is of the body of this request, whose response did not wait for it.
       if (!due.req.complete) socket.destroySoon()
       // Node has given the socket to the next response by now.
       else endWithError(error, socket, options)
@@ -57,7 +57,7 @@ function endWithError (error: ErrorResponse, socket: Socket, options: UnroutedEr
     socket.end(printErrorResponse(error, options))
     // Bounds a client that never closes its side; closing at once could reset the connection before the error is read.
     setTimeout(() => socket.destroy(), lingerMs).unref()
-    // Node reports the same bytes again where it reads on after a response: the error is on its way then.
+    // If Node reads on after a response, it reports the same bytes again: the error is on its way then.
   } else if (!socket.writableEnded) socket.destroy()
 }
 

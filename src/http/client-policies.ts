@@ -64,7 +64,7 @@ export class ClientPolicies {
   }
 
   /**
-   * Charges a hit without waiting, where hits are charged. False if only the router can decide, which then charges the
+   * Charges a hit without waiting, if hits are charged. False if only the router can decide, which then charges the
    * request itself: its client lacks a key, has reached its limit, or is counted by another process.
    */
   chargeHit (request: RequestSource): boolean {
@@ -127,7 +127,7 @@ export class ClientPolicies {
         isDue = true
         await chargeNow()
       },
-      /** Charges before it is known if an upstream is needed, since parsing a large body is expensive. */
+      /** Charges before it is known whether an upstream is needed, since parsing a large body is expensive. */
       chargeNow,
       /** Refunds an early charge if no upstream request was needed. */
       refund: (): void => {

@@ -157,7 +157,10 @@ export class ConnectionLimiter {
     return true
   }
 
-  /** Closes the oldest connection of a network beyond its share, for another network; returns false if none is. */
+  /**
+   * Closes the oldest connection of a network that has more than its share, for another network; returns false if no
+   * network has.
+   */
   #closeOfLargest (newcomer: string): boolean {
     const ofNetwork = this.#open.of(this.#largestNetwork)
     if (newcomer === this.#largestNetwork || ofNetwork.size <= this.#limit * clientShare) return false
@@ -226,7 +229,7 @@ const graceTicks = 6
 function readersToCut (limitBytes: number, readers: readonly SlowReader[]): SlowReader[] {
   const sharers = new Map<ArrayBufferLike, number>()
   let bytes = 0
-  // Adds a client to its buffer's sharers or removes it; returns the bytes this adds or frees.
+  // Adds a client to those that share its buffer, or removes it; returns the bytes that this adds or frees.
   const changeSharers = ({ memory, socket }: SlowReader, change: 1 | -1): number => {
     if (memory === undefined) return socket.writableLength
     const before = sharers.get(memory) ?? 0

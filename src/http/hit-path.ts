@@ -33,8 +33,8 @@ interface MemoryHit {
 }
 
 /**
- * Serves hits ahead of the router: of requests that Node has parsed, and of known bytes, which Node does not parse
- * again. Most other reads go past the router; all else, including errors of a hit, goes to it.
+ * Serves hits ahead of the router, to requests that Node has parsed and to known bytes, which Node does not parse
+ * again. Most other reads go past the router; all other requests, and errors of a hit, go to the router.
  */
 export class HitPath {
   readonly #context: ListenerContext
@@ -132,8 +132,8 @@ export class HitPath {
       body
     })
     const parsed = variantKey === undefined ? undefined : this.#context.knownRequests.get(variantKey)?.parsed
-    // Leaves these to the router: minimum versions are in no variant key and may wait. It reads the chunked body that a
-    // GET may have.
+    // Leaves these to the router: minimum versions, which are in no variant key and may wait, and a GET with a chunked
+    // body.
     if (
       parsed === undefined || headers[minVersionHeader] !== undefined || headers['transfer-encoding'] !== undefined ||
       bypassesFollowing(parsed.read, headers)
@@ -157,7 +157,7 @@ export class HitPath {
       hit = this.#respondFromMemory(parsed, request)
       if (hit !== undefined && !isUsable(hit.response)) hit = undefined
     } finally {
-      // Leaves the charge to the router.
+      // Refunds, because the router charges the request again.
       if (hit === undefined) access.refundHit(request)
     }
     return hit
@@ -194,7 +194,7 @@ export class HitPath {
     })
   }
 
-  /** Picks the headers that a hit reads beside those that chose its read. */
+  /** Picks the headers that a hit reads in addition to those that chose its read. */
   #headersReadOf (headers: IncomingHttpHeaders): IncomingHttpHeaders {
     return Object.fromEntries(readHeaders.flatMap(name => this.#ignored.includes(name) ? [] : [[name, headers[name]]]))
   }
@@ -243,10 +243,10 @@ const excludedHeaders = [
   'transfer-encoding'
 ]
 
-// Differ in each request, so bytes with a value of them never come again.
+// Headers that differ in each request, so bytes with a value of them never come again.
 const uniqueHeaders = [requestIdHeader, 'traceparent']
 
-// Differ from request to request behind a proxy or in one trace.
+// Headers that differ from request to request behind a proxy or in one trace.
 const varyingHeaders = [
   ...uniqueHeaders,
   'user-agent',
@@ -260,7 +260,7 @@ const varyingHeaders = [
   'cf-connecting-ip'
 ]
 
-// A hit reads these beside what chose its read.
+// Headers that a hit reads in addition to those that chose its read.
 const readHeaders = ['accept-encoding', 'if-none-match', 'origin', 'user-agent', 'x-forwarded-for']
 
 /** Lists the headers whose values a hit may differ in: no feature of this configuration reads them for a hit. */
@@ -281,8 +281,9 @@ const strictHead = /^[A-Z]+ [\x21-\x7e]+ HTTP\/1\.1\r\n(?:[!#$%&'*+.^_`|~0-9A-Za
 
 /**
  * Returns a function that reads the text of a known request from its bytes, without the values of ignored headers;
- * their names stay, so their number and places count. Undefined for bytes that are no head in strict form. Who learns
- * and who serves use the same function (law 15: bytes mean what the one parser that framed them says).
+ * their names stay, so their number and places count. Undefined for bytes that are no head in strict form. The path
+ * that learns and the path that serves use the same function (law 15: bytes mean what the one parser that framed them
+ * says).
  */
 function requestTextReader (ignored: readonly string[], maxHead: number): (bytes: Buffer) => string | undefined {
   const ignoredName = new RegExp(`\\r\\n(?:${ignored.join('|')}):`, 'gi')
@@ -317,7 +318,7 @@ function canWrite ({ headerText, rest, body }: ClientResponse): boolean {
   return headerText !== undefined && rest === undefined && (body?.length ?? 0) <= maxHitBodyBytes
 }
 
-// Largest body that is written at once: of longer ones Node would report no progress (connection-limiter.ts).
+// Largest body that is written at once, because Node reports no progress within one write (connection-limiter.ts).
 const maxHitBodyBytes = 128 * 1024
 
 // Head and body up to this size leave in one write; larger bodies by `writev`, which copies nothing.

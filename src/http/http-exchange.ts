@@ -85,7 +85,7 @@ export function requestIdReader (ids: RequestIds, trustProxy: readonly string[])
   return request => {
     const { headers, socket } = request
     const given = headers[requestIdHeader]
-    // Believes no client: its ids could repeat those of others in the log.
+    // Believes no client, because its ids could repeat those of other requests in the log.
     return typeof given === 'string' && idPattern.test(given) && isTrusted(socket.remoteAddress)
       ? given
       : ids.next()

@@ -16,7 +16,7 @@ export const loadTickMs = 100
 
 // Counts a tick as calm only below this share of the limit: hysteresis stops flapping at the edge.
 const recoveryShare = 1 / 2
-// Sheds once late ticks outnumber calm ones by this, so that one long garbage collection is not overload.
+// Sheds once late ticks outnumber calm ones by this many, so that one long garbage collection is not overload.
 const maxLateTicks = 8
 
 /** Sheds load while the event loop is late: rejects reads that need an upstream, so that hits are still served. */

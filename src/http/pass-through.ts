@@ -26,7 +26,7 @@ interface PluginBody {
 // Attaches to the headers, which the plugin copies; an async context would make every promise slower.
 const forwardKey = Symbol('forward')
 
-/** Headers as the plugin passes them on: what forwards the request, beside the plugin's own idea of it. */
+/** Headers as the plugin passes them on, with the function that really forwards the request. */
 type PluginHeaders = IncomingHttpHeaders & { readonly [forwardKey]: () => Promise<UpstreamResponse> }
 
 // The plugin requires a URL; the upstream pool chooses the real one.
@@ -91,13 +91,13 @@ export function registerPassThrough (
   })
 }
 
-/** Stands for the connection pool of the plugin, which uses no other method of one. */
+/** Stands for the plugin's connection pool, of which the plugin uses no other method. */
 function forwardForPlugin (
   { headers }: { readonly headers: PluginHeaders },
   done: (error: unknown, response?: object) => void
 ): void {
   headers[forwardKey]().then(
-    // Caps the status for Fastify, which rejects higher ones; the client gets the upstream's own.
+    // Caps the status for Fastify, which rejects higher ones; the client gets the upstream's own status.
     response =>
       done(null, {
         statusCode: Math.min(response.status, 599),
@@ -108,7 +108,10 @@ function forwardForPlugin (
   )
 }
 
-/** Returns what forwards a request; `headers` are those of the client without what it lists under Connection. */
+/**
+ * Returns the function that forwards a request; `headers` are the client's without those that its Connection header
+ * lists.
+ */
 function forwarderOf (
   { proxy, access, tracer }: ListenerContext,
   request: FastifyRequest,

@@ -31,10 +31,10 @@ export interface PublicApp {
   reload(context: ListenerContext): Promise<() => void>
 }
 
-/** Listeners of the server, by one configuration. */
+/** Listeners that one configuration gives the server. */
 interface Listeners {
   readonly request: RequestListener
-  /** Undefined where Node parses every request. */
+  /** Undefined if Node parses every request. */
   readonly chunk: ChunkListener | undefined
   readonly clientError: (error: Error, socket: Socket) => void
   readonly connect: (socket: Socket) => void
@@ -89,7 +89,7 @@ function createPublicServer ({ config: { limits }, certificate, clients }: Liste
   return server
 }
 
-/** Builds the routes of one configuration; Fastify listens for client errors on the server that it is given. */
+/** Builds the routes of one configuration; Fastify takes client errors from the server that it is given. */
 function buildApp (
   context: ListenerContext,
   server: Server,
@@ -110,7 +110,7 @@ function buildApp (
       routers.push(router)
       return server
     },
-    // Decides the scheme of the address that Fastify reports, and nothing else.
+    // Decides only the scheme of the address that Fastify reports.
     https: context.certificate === undefined ? null : {},
     genReqId: idOf,
     bodyLimit: limits.bodyKb * 1024,

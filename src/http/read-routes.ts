@@ -78,7 +78,8 @@ export function addReadRoutes (app: FastifyInstance, context: ListenerContext): 
       sendFailure(context, hijackExchange(request, reply, context), error)
       return
     }
-    // Reads a chunked body without a meaning too (RFC 9110, section 9.3.1): unread chunks of one byte take memory.
+    // Reads even a chunked body that means nothing (RFC 9110, section 9.3.1), because unread chunks of one byte take
+    // memory.
     if (isWithoutBody(request)) {
       readBody(request.raw, largeBodyBytes, error => {
         if (error === null) done(null, payload)
@@ -141,7 +142,7 @@ export function addReadRoutes (app: FastifyInstance, context: ListenerContext): 
   return (exchange, body) => {
     const { request, url, method } = exchange
     const { length } = body ?? emptyBody
-    // The router rejects a body beyond the limit, and what no endpoint takes.
+    // The router rejects a body beyond the limit, and a request that no endpoint takes.
     const isRead = method === 'GET' ? !announcesBody(request) : length > 0 && length <= maxBodyBytes
     if (!isRead || !access.isUnrestricted(request)) return false
     try {
@@ -225,7 +226,7 @@ function goneSignalOf ({ response }: HttpExchange): AbortSignal {
   return gone.signal
 }
 
-/** Finds a read that the tail can hold; nodes hold others, such as those in BCS, where no field proves the hash. */
+/** Finds a read that the tail can hold; nodes hold others, such as reads in BCS, in which no field proves the hash. */
 function awaitedMatchOf (
   { proxy: { follower }, config: { passThrough } }: ListenerContext,
   { originalUrl, method, headers }: FastifyRequest

@@ -101,7 +101,7 @@ const minBodyBytes = 16 * 1024
 /** Bytes of client requests, of their bodies and of what is fetched for them, held until the response is over. */
 export class RequestMemoryBudget {
   readonly #context: Pick<ListenerContext, 'config' | 'proxy' | 'metrics'>
-  // Those that hold a large body.
+  // Requests that hold a large body.
   readonly #requests = new WeakMap<ServerResponse, RequestBytes>()
   readonly #chunkedBodies = new WeakMap<FastifyRequest, HeldBytes>()
 
@@ -115,15 +115,15 @@ export class RequestMemoryBudget {
   }
 
   /**
-   * Takes the announced length of a body, or the limit for a chunked one; throws a 503 where none is left (law 10:
-   * nothing grows without bound).
+   * Takes the announced length of a body, or the limit for a chunked one; throws a 503 if none is left (law 10: nothing
+   * grows without bound).
    */
   takeBody (request: FastifyRequest, { raw }: FastifyReply, clientId: string): void {
     const { config: { limits }, proxy: { inFlight }, metrics } = this.#context
     const { 'transfer-encoding': coding, 'content-length': length } = request.headers
     const maxBytes = limits.bodyKb * 1024
     const bytes = coding === undefined ? Number(length ?? 0) : maxBytes
-    // Leaves a body beyond the limit to the 413, which reads none of it.
+    // Leaves a body beyond the limit to the 413, which reads nothing of it.
     if (!(bytes > minBodyBytes && bytes <= maxBytes)) return
     if (!inFlight.admits(clientId)) {
       metrics.overBudget()

@@ -83,7 +83,7 @@ const noHeaders: readonly string[] = []
 /** Header of every sandbox response (law 14: made-up data is never served by accident). */
 export const sandboxHeader = ['X-Varve-Sandbox', 'true'] as const
 const emptyBody = Buffer.alloc(0)
-// Leaves room for what programs say of themselves, not for what a client puts there.
+// Leaves room for what programs say of themselves, but not for arbitrary text of a client.
 const maxUserAgentChars = 256
 
 /** Sends, counts and logs a response; all responses of the public listener's routes pass here. */
@@ -155,7 +155,7 @@ export function sendFailure (
   const { status } = errorResponse
   const logFields = { id, traceId: traceIdOf(request.headers) }
   if (status === 500) reportUnexpectedError(context, error, logFields)
-  // A complete response stays, although something failed after it.
+  // A complete response stays, although something failed after it was sent.
   if (response.writableEnded) return
   try {
     const endpoint = (known ?? matchEndpoint(url, method)?.endpoint)?.name
@@ -233,7 +233,7 @@ function stream (
   raw: ServerResponse
 ): void {
   const destroyRest = (): void => rest.destroy()
-  // Covers clients that leave before the pipeline starts; the pipeline handles later ones.
+  // Covers clients that leave before the pipeline starts; the pipeline handles clients that leave later.
   if (raw.destroyed) destroyRest()
   raw.once('close', destroyRest)
   writeInChunks(clients, firstPart ?? emptyBody, raw, last => {
@@ -254,7 +254,7 @@ function writeInChunks (
   if (body.length > 2 * chunkBytes) clients.trackBody(raw, body)
   let at = 0
   const writeMore = (): void => {
-    // Sends up to two chunks at once, which few clients take in two steps.
+    // Sends up to two chunks at once, because few clients take those in two steps.
     if (body.length - at <= 2 * chunkBytes) return onLastChunk(at === 0 ? body : body.subarray(at))
     if (raw.write(body.subarray(at, at += chunkBytes))) writeMore()
     else raw.once('drain', writeMore)

@@ -131,7 +131,7 @@ function reasonsOf (
 /** Severity from healthy to worst; the metric `varve_level` is the place in this list. */
 export const levels = ['green', 'amber', 'red'] as const
 
-/** One level of the closed list. */
+/** Level of a varve. */
 export type Level = typeof levels[number]
 
 /** Something that is wrong, in words. */
@@ -199,7 +199,7 @@ export interface StatusSources {
   readonly info: () => VarveInfo
   /** Forecast of when history that clients request is pruned. */
   readonly history: { readonly soonForSeconds: number | undefined }
-  /** Undefined where nothing follows. */
+  /** Undefined if nothing follows. */
   readonly follow: () => FollowStatus | undefined
   readonly recent: { readonly snapshot: RecentSnapshot }
   /** Tiers in use. */

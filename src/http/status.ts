@@ -88,7 +88,7 @@ function trafficStatusOf ({ totals, ...recent }: RecentSnapshot) {
 
 type TierStatuses = Readonly<Record<TierName, TierStatus> & Partial<Record<StoreName, TierStatus>>>
 
-/** Builds the statuses of all tiers by name; memory that workers share shows only where they do. */
+/** Builds the statuses of all tiers by name; memory that workers share is left out if they share none. */
 function tierStatusesOf (statusOf: (name: StoreName) => TierStatus): TierStatuses {
   const statuses = storeNames.map(name => [name, statusOf(name)] as const)
   return Object.fromEntries(statuses.filter(([name, { state }]) => name !== 'shared' || state === 'up')) as TierStatuses
@@ -114,7 +114,7 @@ function upstreamStatusOf (
       ? String(servedVersion > window.head ? servedVersion - window.head : 0n)
       : undefined,
     lagSeconds: roundedMs(lagSecondsOf(upstream, upstreams, servedStamp)),
-    // Age of the values above.
+    // Age of the position above.
     ageMs: window && Math.round(upstream.stampAgeMs),
     latencyMs: roundedMs(health.latencyMs),
     p95Ms: roundedMs(health.readLatency.p95),
@@ -140,7 +140,10 @@ function roundedMs (ms: number | undefined): number | undefined {
 /** Status that a worker reports to the primary. */
 export type WorkerStatus = ProcessStatus & { readonly pid: number }
 
-/** Returns the worker furthest ahead; of those at one head, the oldest has seen best when the head last moved. */
+/**
+ * Returns the worker furthest ahead. Of several at the same head, the worker that has had it longest saw best when the
+ * head last moved.
+ */
 function furthestOf (statuses: readonly WorkerStatus[]): WorkerStatus | undefined {
   const headAgeOf = ({ position }: WorkerStatus): number => position?.headAgeMs ?? 0
   const [furthest] = statuses.toSorted((a, b) => {
@@ -194,8 +197,8 @@ export function mergeStatuses (
   }
 }
 
-// Sums sizes, but for a log, which all workers read as one. Prefers a worker whose tier is down: one bad
-// connection needs attention.
+// Sums the sizes of tiers, except of a log, which all workers share. Prefers a worker whose tier is down, because one
+// bad connection needs attention.
 function mergeTier (name: StoreName, statuses: readonly TierStatus[]): TierStatus {
   const [most] = statuses.toSorted((a, b) => (b.entries ?? 0) - (a.entries ?? 0))
   const first = statuses.find(({ state }) => state === 'down') ?? most ?? {}

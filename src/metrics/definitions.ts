@@ -66,7 +66,7 @@ export const connectionCutReasons = [
   'handshake',
   'head',
   'body',
-  // Read nothing of its response for 120 s.
+  // Client read nothing of its response for 120 s.
   'stalled',
   // Was the slowest reader while responses in flight exceeded `limits.inFlightMb`.
   'memory',
@@ -134,7 +134,7 @@ export const metricGroups = {
     varve_response_bytes_total: counter('Bytes of the bodies of responses, as announced where they stream.', {
       endpoint
     }, { isSparse: true }),
-    // Varve itself knows the version of keyed reads only.
+    // Only reads with a version in their key can be answered from the cache or by varve itself.
     varve_pruned_requests_total: counter('Requests for pruned history.', {
       endpoint,
       answer: ['cache', 'local', 'upstream']

@@ -9,8 +9,8 @@ export type LabelledValue = readonly [labels: Record<string, string>, value: num
 export type Counters = Readonly<Record<CounterName, Counter>>
 
 /**
- * Makes the counters of a list but those that are registered already, which are read at a scrape. Series with closed
- * labels start at 0, so that alerts see their first increase; those of a lower tier wait for `startTier`.
+ * Makes the counters of a list, except those that are registered already, which are read at a scrape. Series with
+ * closed labels start at 0, so that alerts see their first increase; series of a lower tier wait for `startTier`.
  */
 export function makeCounters (registry: Registry, definitions: readonly MetricDefinition[]): Counters {
   const wanted = definitions.filter(({ name, type }) =>

@@ -16,7 +16,7 @@ type Columns<T> = { readonly [Group in keyof typeof groups]: Readonly<Record<typ
 /** Faults that concern every later response, so that an alert pages for a single one. */
 export const faultNames = ['audit_different', 'chain_reset', 'descriptors_exhausted', 'follow_different'] as const
 
-/** One of the closed list. */
+/** Fault that an alert pages for. */
 export type FaultName = typeof faultNames[number]
 
 /** Totals since the process started. */
@@ -37,7 +37,7 @@ const stepMs = 5000
 // Ten minutes and the step that is not over.
 const maxSteps = 121
 
-/** Recent counts of one process: differences of its counters, so that requests cost nothing more. */
+/** Recent counts of one process: differences of its counters, so that they cost a request nothing. */
 export class RecentCounts {
   readonly #read: () => Counts
   readonly #readTotals: () => Totals

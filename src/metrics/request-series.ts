@@ -13,7 +13,9 @@ interface Durations<Second extends string> {
   bytes: number
 }
 
-/** A counter by two labels and status, a histogram of its requests by those labels it has, and bytes by the first. */
+/**
+ * A counter by two labels and status, a histogram by those of the two labels that it has, and bytes by the first label.
+ */
 interface SeriesOptions {
   readonly counter: CounterName
   readonly histogram: MetricName
@@ -86,7 +88,7 @@ class TimedRequests<Second extends string> {
     return durations
   }
 
-  /** Merges what differs only in labels that the histogram lacks. */
+  /** Merges series that differ only in labels that the histogram lacks. */
   #histogram (): object {
     const { name, help, bounds, labels: own } = this.#definition
     const [first, second] = this.#options.labels

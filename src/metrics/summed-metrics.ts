@@ -54,7 +54,7 @@ function aggregate (families: readonly MetricFamilies[]): Registry {
   return AggregatorRegistry.aggregate(families as never)
 }
 
-// All workers read one log, so the sizes of the one that knows most are those of all.
+// All workers read one log, so the sizes of the worker that knows most are right for all.
 function withoutRepeats (families: readonly MetricFamilies[]): MetricFamilies[] {
   const isOfLog = (labels: object): boolean => 'tier' in labels && (labels.tier === 'shared' || labels.tier === 'disk')
   const largest = new Map<string, number>()
@@ -64,7 +64,7 @@ function withoutRepeats (families: readonly MetricFamilies[]): MetricFamilies[] 
       if (isOfLog(labels)) largest.set(key, Math.max(value, largest.get(key) ?? 0))
     }
   }
-  // Deletes what was counted.
+  // Takes each largest size once, even if several workers report it.
   const isRepeat = (key: string, value: number): boolean => largest.get(key) !== value || !largest.delete(key)
   return families.map(metrics =>
     metrics.map(metric => {
@@ -76,7 +76,7 @@ function withoutRepeats (families: readonly MetricFamilies[]): MetricFamilies[] 
   )
 }
 
-// Drops NaN where another process has a value, or the aggregate would be NaN.
+// Drops NaN if another process has a value, or the aggregate would be NaN.
 function withoutUnknownGauges (families: readonly MetricFamilies[]): MetricFamilies[] {
   const known = new Set(
     families.flat().filter(isGauge).flatMap(({ name, values }) =>

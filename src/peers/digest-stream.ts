@@ -5,7 +5,8 @@ import { type FollowedHead } from '../follow/ledger-knowledge.js'
 import { touchAllReasons, type TransactionDigest } from '../follow/transaction-digest.js'
 import { isListOf, isObject, isStamped, decodeWithChecksum, encodeWithChecksum } from './parse-records.js'
 
-// A reader that dies is replaced after this time; one that has read lets others take over sooner, if it reads no more.
+// A reader that dies is replaced after this time. A reader that has read once lets others take over sooner if it reads
+// no more.
 const leaseMs = 2000
 const idleLeaseMs = 500
 // No read of a client waits for these commands, but the next head does.
@@ -22,8 +23,8 @@ const stopTtlSeconds = 86_400
 export const maxTextLength = maxBytes / 16
 const invalidReply = new Error('Redis responds to a script with what it cannot return')
 
-// Reads Redis's time, the holder of the lease, the stop and what the Stream has after an id; with nothing there, takes
-// the lease or renews it, unless its time is 0.
+// Reads Redis's time, the holder of the lease, the stop, and the entries of the Stream after an id. If there are none,
+// takes the lease or renews it, unless its time is 0.
 const nextScript = `
 local time = redis.call('TIME')
 local holder = redis.call('GET', KEYS[2])
@@ -35,8 +36,8 @@ redis.call('SET', KEYS[2], ARGV[2], 'PX', ARGV[3])
 return {time[1], time[2], ARGV[2], holder and 1 or 2, stop, {}}
 `
 
-// Appends under the version of the digest, unless there is a stop or a digest that its reader has not seen: so what two
-// read never mixes.
+// Appends under the version of the digest, unless there is a stop or a digest that its reader has not seen, so that
+// digests of two readers never mix.
 const appendScript = `
 local function isAbove(version, nth, thanVersion, thanNth)
   if #version ~= #thanVersion then return #version > #thanVersion end
@@ -63,7 +64,7 @@ if redis.call('GET', KEYS[2]) == ARGV[8] then redis.call('PEXPIRE', KEYS[2], ARG
 return id
 `
 
-// Drops all digests, which are wrong, and says so under a key of its own: whatever a host has read, it sees the stop.
+// Drops all digests, which are wrong, and says so under a key of its own, so that every host sees the stop.
 const stopScript = `
 redis.call('DEL', KEYS[1])
 redis.call('SET', KEYS[3], ARGV[1], 'EX', ARGV[2])
@@ -112,14 +113,14 @@ export class DigestStream {
     this.#source = source
   }
 
-  /** Reads what is after a place; with nothing there, takes the lease or renews it, if this process may lead. */
+  /** Reads the entries after a place. If there are none, takes the lease or renews it, if this process may lead. */
   async next (place: Place, mayLead: boolean): Promise<StreamTurn> {
     return parseTurn(await this.#eval(nextScript, idOf(place), this.#source, mayLead ? leaseMs : 0, maxEntries))
   }
 
   /**
-   * Appends a text under a version; returns its place, or undefined if there is more after the place that was read, a
-   * stop that is not the known one, or if Redis's clock is not yet at the earliest time that it can be.
+   * Appends a text under a version and returns its place. Undefined if there is an entry after the place that was read,
+   * a stop that this process does not know, or if Redis's clock is not yet at the earliest time that it can be.
    */
   async append (
     read: Place,
@@ -147,7 +148,7 @@ export class DigestStream {
     )
   }
 
-  /** Drops everything, and leaves a stop, which is a text that no other stop has. */
+  /** Drops all entries, and leaves a stop, whose text no other stop has. */
   async stop (stop: string): Promise<void> {
     await this.#eval(stopScript, stop, stopTtlSeconds)
   }

@@ -9,11 +9,11 @@ import { type PrimaryMethods } from './messages.js'
 
 /** Place of leases: Redis for hosts, the primary process for the workers of one host. */
 export interface LeasePlace {
-  /** False while it is of no use. */
+  /** False while the place cannot be used. */
   readonly isUsable: boolean
-  /** True if those that wait share no tier, so that entries are sent to them. */
+  /** True if the processes that wait share no tier, so that entries are sent to them. */
   readonly sendsEntries: boolean
-  /** Names the last purge: a fetch from before it is of no use after it. */
+  /** Name of the last purge: after it a fetch from before is of no use. */
   readonly lastPurge: string
   /**
    * Takes a lease, or marks that another process waits; returns 0 if it was taken, else the time after which it ends
@@ -21,19 +21,19 @@ export interface LeasePlace {
    */
   take(id: string, token: string, ms: number): Promise<number>
   renew(id: string, token: string, ms: number): Promise<void>
-  /** Ends a lease, and notifies those that wait; `found` is the entry to send. */
+  /** Ends a lease, and notifies the processes that wait; `found` is the entry to send. */
   end(id: string, token: string, isStored: boolean, found: FoundEntry | undefined): Promise<void>
 }
 
 /** Parts that leases need. */
 export interface FetchLeasesOptions {
-  /** Places, the farthest first: the first one that is usable counts. */
+  /** Places, the farthest first; the first usable one is used. */
   readonly places: readonly LeasePlace[]
   readonly now: () => number
   readonly leased: (result: LeaseResult) => void
 }
 
-/** End of a lease: undefined where the fetch was of no use, because of a purge. */
+/** End of a lease; `isStored` is undefined if a purge has made the fetch useless. */
 interface LeaseEnd {
   readonly isStored: boolean | undefined
   readonly found?: FoundEntry | undefined
@@ -43,14 +43,14 @@ interface LeaseEnd {
 const leaseMs = 2000
 const renewEveryMs = leaseMs / 2
 
-// Ends the wait for a holder that takes longer than upstreams mostly may, or for a place that lies.
+// Longest wait for a holder, which may be slow; or for a place that lies.
 const maxWaitMs = 10_000
-// Where messages do not arrive, and this process cannot know it, one read in this time waits for one in vain.
+// If messages do not arrive here, and this process cannot know that, one read in this time waits for one in vain.
 const unheardMs = 60_000
 
 /**
- * Leases for fetches: of the processes that miss one read at the same time one asks an upstream, and the others take
- * what it has stored or sends. Without a place each fetches for itself (law 6: the cache can only help).
+ * Leases for fetches. Of the processes that miss one read at the same time one asks an upstream, and the others take
+ * what it has stored or sends. Without a place each process fetches for itself (law 6: the cache can only help).
  */
 export class FetchLeases {
   readonly #options: FetchLeasesOptions
@@ -63,7 +63,7 @@ export class FetchLeases {
   }
 
   /**
-   * Takes the lease of a read, or waits until its holder has ended or is gone. Undefined where this process fetches for
+   * Takes the lease of a read, or waits until its holder has ended or is gone. Undefined if this process fetches for
    * itself: no place responds, messages do not arrive, or the fetch of the holder was of no use to others.
    */
   async take (key: string): Promise<FetchLease | undefined> {
@@ -77,9 +77,9 @@ export class FetchLeases {
       if (place === undefined) return undefined
       const purge = place.lastPurge
       const id = hash('sha256', `${purge} ${key}`, 'base64url')
-      // Equal reads of one process load beside each other only what none can share, such as a large body.
+      // Equal reads of one process load side by side only results that cannot be shared, such as a large body.
       if (this.#waiting.has(id) || this.#held.has(id)) return undefined
-      // Listens before it asks, so that no end is missed.
+      // Listens before it asks, so that it misses no end of a lease.
       const ended = new Promise<LeaseEnd>(resolve => {
         this.#waiting.set(id, resolve)
       })
@@ -106,7 +106,7 @@ export class FetchLeases {
         this.#waiting.delete(id)
       }
     }
-    // A place that lies delays one read a minute.
+    // Such a place delays at most one read a minute.
     this.#unheardAtMs = now()
     return undefined
   }
@@ -128,7 +128,7 @@ export class FetchLeases {
       end: (isStored, { wasFound = false, found } = {}) => {
         if (isEnded) return
         isEnded = true
-        // Another process has stored it, and no message has come.
+        // Another process has stored the read, and its message has not come.
         if (hasWaited && wasFound) this.#unheardAtMs = now()
         clearInterval(timer)
         this.#held.delete(id)
@@ -144,7 +144,7 @@ export interface RedisLeasesOptions {
   readonly prefix: string
   readonly peers: Pick<Peers, 'publish'>
   readonly lastPurge: () => string
-  /** False where no message of another host arrives, as for a user of Redis without a right to the channel. */
+  /** False if no message of another host arrives, as for a user of Redis without a right to the channel. */
   readonly hearsHosts: () => boolean
   /** False while entries in Redis may not be read. */
   readonly isReadable: () => boolean
@@ -152,7 +152,7 @@ export interface RedisLeasesOptions {
 
 const invalidResult = new Error('Redis responds to a script with what it cannot return')
 
-// A mark behind the token says that others wait; APPEND keeps the time to live.
+// A mark behind the token says that others wait; APPEND leaves the time to live unchanged.
 const takeScript = `
 if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return 'taken' end
 if redis.call('STRLEN', KEYS[1]) == #ARGV[1] then redis.call('APPEND', KEYS[1], '+') end
@@ -172,7 +172,7 @@ redis.call('DEL', KEYS[1])
 return #held - #ARGV[1]
 `
 
-/** Leases of hosts in Redis, which also has what their holders store. */
+/** Leases of hosts, in the Redis that also stores what their holders fetch. */
 export class RedisLeases implements LeasePlace {
   readonly sendsEntries = false
   readonly #options: RedisLeasesOptions
@@ -213,7 +213,7 @@ export class RedisLeases implements LeasePlace {
   }
 }
 
-/** Holder of a lease, or one that waits for it: a worker as the primary process knows it. */
+/** Worker that holds a lease or waits for one, as the primary process knows it. */
 interface Holder {
   readonly isListening: boolean
 }
@@ -260,7 +260,7 @@ export class HostLeases<Worker extends Holder> {
     if (lease?.token === token) lease.untilMs = this.#now() + ms
   }
 
-  /** Ends a lease; returns true if others wait, whom a message must reach through `takeWaiters`. */
+  /** Ends a lease; returns true if other workers wait, which `takeWaiters` lists for a message. */
   end (id: string, token: string): boolean {
     const lease = this.#leases.get(id)
     if (lease?.token !== token) return false
@@ -292,10 +292,10 @@ export class HostLeases<Worker extends Holder> {
   }
 }
 
-/** Leases of a worker, which asks the primary process. What a holder has stored goes to those that wait. */
+/** Leases of a worker, which asks the primary process. What a holder has stored is sent to the workers that wait. */
 export class IpcLeases implements LeasePlace {
   readonly sendsEntries = true
-  // The primary process ends all leases before a purge.
+  // Empty, because the primary process ends all leases before a purge.
   readonly lastPurge = ''
   readonly #primary: Pick<IpcCalls<PrimaryMethods>, 'call'>
   readonly #peers: Pick<Peers, 'publish'>

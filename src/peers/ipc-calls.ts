@@ -34,7 +34,7 @@ export function methodsOf<Methods extends object, Name extends keyof Methods & s
   ) as ReturnType<typeof methodsOf<Methods, Name>>
 }
 
-/** Calls between two processes over IPC: of the methods of the other one, and by it of the methods of this one. */
+/** Calls over IPC between two processes, each of which calls methods of the other. */
 export class IpcCalls<Remote extends object> {
   readonly #send: (message: CallMessage) => void
   readonly #own: object
@@ -74,7 +74,7 @@ export class IpcCalls<Remote extends object> {
     else this.#pending.get(message.id)?.resolve(message)
   }
 
-  /** Fails all calls that wait, and later ones at once, because the other process is gone. */
+  /** Fails all calls that wait, and all later calls, because the other process is gone. */
   close (): void {
     this.#isClosed = true
     for (const [id, pending] of this.#pending) {

@@ -102,7 +102,7 @@ export interface HostLog {
   readonly close: () => Promise<void>
 }
 
-// A worker may wait for what another copies.
+// A worker may wait until another one has copied entries.
 const callMs = 5000
 // A purge waits for all workers.
 const purgeMs = 8000
@@ -131,7 +131,7 @@ export function logThrough (
         announce: stored => keeper.announce(stored).catch(() => {}),
         purgeLog: async (...purge) =>
           await keeper.purgeLog(...purge).catch((error: unknown) => {
-            // An error response would be the operator's, but the tier repeats the purge.
+            // An error response would reach the operator, but the tier repeats the purge by itself.
             throw new Error((error as Error).message)
           })
       }

@@ -15,7 +15,7 @@ export type PeerMessage =
   | { readonly kind: 'head', readonly stamped: ResponsePosition }
   /** Announces the heads of a process that serves heads together with others. */
   | SharedHeadMessage
-  /** Says that a fetch for others has ended, to those that wait for it. */
+  /** Says that a fetch for others has ended, to the processes that wait for it. */
   | FetchedMessage
   /** Brings what the reader of the tail has read. */
   | { readonly kind: 'tail', readonly event: FollowEvent }
@@ -26,10 +26,10 @@ export type PeerMessage =
   /** Brings the result of a poll, which serves all workers. */
   | { readonly kind: 'polled' } & ProbeResult
 
-/** Heads of a process that serves them together with others, and those that it waits for. */
+/** Heads of a process that serves them together with others, and the processes that it waits for. */
 export interface SharedHeadMessage {
   readonly kind: 'heads'
-  /** Names the process until it lapses. */
+  /** Name of the process, which changes when it lapses. */
   readonly id: string
   /** Rises with each message of this process. */
   readonly nth: number
@@ -69,7 +69,7 @@ export interface ShutdownDeadlines {
   readonly drainMs?: number
   /** Time for requests in flight, before they fail with 503. */
   readonly graceMs?: number
-  /** Time for those error responses to reach their clients. */
+  /** Time in which those error responses reach their clients. */
   readonly flushMs?: number
 }
 
@@ -87,7 +87,7 @@ export interface StartMessage {
 
 /** Log of all workers, as each process that reads and writes it opens it. */
 export interface LogSettings {
-  /** Tier that lies in it. */
+  /** Name of the tier whose entries lie in the log. */
   readonly name: LogTierName
   readonly path: string
   readonly maxBytes: number
@@ -117,7 +117,7 @@ export interface PrimaryMethods extends Omit<LogKeeper, 'isShared'> {
   refund(clientId: string, allowance: ClientRateLimit): void
   readRecord(place: RecordPlace, name: string): Promise<string | undefined>
   replaceRecord(place: RecordPlace, name: string, before: string | undefined, after: string): Promise<boolean>
-  /** Returns true if the worker may do for all what the lease names, until it ends or the time is over. */
+  /** Returns true if the worker may do for all, until it ends the lease or the time is over, what the lease names. */
   lease(name: string, ms: number): boolean
   /** Ends a lease; returns true if no other worker has taken it meanwhile. */
   release(name: string): boolean

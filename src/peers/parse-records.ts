@@ -28,7 +28,7 @@ export interface Purge {
 // Other versions of varve write other shapes, which count as absent (law 13: what was stored elsewhere is checked
 // before it is trusted).
 
-/** Parses the sealed spaces of a chain id; leaves out what is no record of one. */
+/** Parses the sealed spaces of a chain id; leaves out items that are no record of a space. */
 export function parseSpaces (text: string | undefined, chainId: number): SpaceRecord[] {
   return parseList(text, parseSpace).filter(record => record.chainId === chainId)
 }
@@ -45,7 +45,7 @@ export function parseSpace (value: unknown): SpaceRecord | undefined {
   return { chainId, name, anchors, head, root, replaces }
 }
 
-/** Parses the sealed heartbeats of the peers; leaves out what is none. */
+/** Parses the sealed heartbeats of the peers; leaves out items that are no heartbeat. */
 export function parseHeartbeats (text: string | undefined): Heartbeat[] {
   return parseList(text, value => {
     if (!isObject(value)) return undefined
@@ -54,7 +54,7 @@ export function parseHeartbeats (text: string | undefined): Heartbeat[] {
   })
 }
 
-/** Parses the sealed beats of processes; leaves out what is none. */
+/** Parses the sealed beats of processes; leaves out items that are no beat. */
 export function parseBeats (text: string | undefined): Beat[] {
   return parseList(text, value => {
     if (!isObject(value)) return undefined
@@ -70,7 +70,7 @@ export function parseLastSpace (text: string | undefined): LastSpace | undefined
   return { chainId: value['chainId'], name: value['name'] }
 }
 
-/** Parses the sealed log of purges; leaves out what is none. */
+/** Parses the sealed log of purges; leaves out items that are no purge. */
 export function parsePurges (text: string | undefined): Purge[] {
   return parseList(text, value => {
     if (!isObject(value)) return undefined
@@ -136,7 +136,7 @@ export function encodeWithChecksum (value: unknown): string {
   return `${crc32(text).toString(16)} ${text}`
 }
 
-/** Parses a sealed text; undefined where it is damaged. */
+/** Parses a sealed text; undefined if it is damaged. */
 export function decodeWithChecksum (text: string | undefined): unknown {
   const [, checksum, json] = /^([0-9a-f]{1,8}) (.*)$/s.exec(text ?? '') ?? []
   if (json === undefined || crc32(json).toString(16) !== checksum) return undefined

@@ -96,7 +96,7 @@ export class PeerSync {
     if (redis !== undefined) await this.#syncRedis(space, redis)
   }
 
-  /** Notifies the other peers of a new space, in each place that gets it. */
+  /** Notifies the other peers of a new space, once for each place that gets it. */
   #notifyOf (space: Space): void {
     const { spaces, places, peers } = this.#options
     const has = places.filter(place => spaces.isIn(place)).length
@@ -124,7 +124,7 @@ export class PeerSync {
     const { host, lease, now } = this.#options
     const { records, place, releases } = redis
     const isHeartbeatDue = listed.every(({ id }) => id !== host) || now() - this.#heartbeatAtMs >= heartbeatEveryMs
-    // With all peers gone, it shows which chain an upstream had.
+    // If all peers go, this record shows which chain an upstream had.
     const isRecordDue = this.#remembered?.space !== space || now() - this.#remembered.atMs >= rememberEveryMs
     if (!(isHeartbeatDue || isRecordDue) || !await lease('heartbeat', goneAfterMs).catch(() => false)) return
     if (isHeartbeatDue) {

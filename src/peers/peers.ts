@@ -3,15 +3,15 @@ import { type Records } from './records.js'
 
 /** Carries messages, best effort, and records to the other processes. */
 export interface Carrier {
-  /** Records that the processes of this host share; undefined where it is one. */
+  /** Records that the processes of this host share; undefined for a single process. */
   readonly hostRecords: Records | undefined
   /** Records that all hosts share; undefined without Redis. */
   readonly redisRecords: Records | undefined
-  /** False where this process knows that no message of another host arrives. */
+  /** False if this process knows that no message of another host arrives. */
   readonly hearsHosts?: boolean
   subscribe(onMessage: (message: SentMessage) => void): void
   publish(message: SentMessage): void
-  /** Connects, and retries until it can. */
+  /** Connects, and tries again until it has succeeded. */
   start(): void
   stop(): void
 }
@@ -63,7 +63,7 @@ export class Peers {
 
 /**
  * Returns true for a message about upstreams of another configuration, in the form of another release, or about another
- * chain (law 7: chains never mix). What a message leaves out, it is not about.
+ * chain (law 7: chains never mix). A message that names none of these concerns every process.
  */
 function isForeign ({ kind, configuration, release, space }: SentMessage, own: PeerScope): boolean {
   return (configuration !== undefined && configuration !== own.configuration) ||

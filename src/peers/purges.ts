@@ -38,7 +38,7 @@ export interface PurgeOptions {
   readonly local: PurgeableTiers
   /** Returns what may be stored in a space for a read, in the form of the purge route; undefined if it is no read. */
   readonly invalidationOf: (request: string, space: Space) => Invalidation | undefined
-  /** Returns the space that Redis has too; undefined while it has not. */
+  /** Returns the space if Redis has it too; undefined while Redis lacks it. */
   readonly placedSpace: () => Space | undefined
   readonly peers: Pick<Peers, 'publish'>
 }
@@ -80,8 +80,8 @@ export class Purges {
   }
 
   /**
-   * Purges here at once, and everywhere when Redis responds; returns true if Redis has it already. `onFound` reports
-   * that this process or Redis had any of it.
+   * Purges here at once, and everywhere when Redis responds; returns true if Redis has the purge already. `onFound`
+   * reports that this process or Redis had an entry of it.
    */
   async purge (space: Space, { id, request }: PurgedRead, onFound = (): void => {}): Promise<boolean> {
     if (this.#undelivered.length >= maxUndeliveredPurges) {
@@ -107,7 +107,7 @@ export class Purges {
     }
   }
 
-  /** Applies purges of other peers since the last sync, and restores those that the log has lost. */
+  /** Applies purges of other peers since the last sync, and restores purges that the log has lost. */
   async sync (space: Space): Promise<void> {
     const { state, records, store, local } = this.#options
     const before = this.#known
@@ -115,7 +115,7 @@ export class Purges {
     // Peers learn purges in any order, but the log has one; a purge delivered while it was read is newer.
     if (this.#known === before) this.#lastDelivered = purges[0]?.id ?? this.#lastDelivered
     const isFull = purges.length >= maxPurges
-    // Excludes own purges: one delivered while the log was read is known, one still being delivered is listed.
+    // Excludes own purges: a purge delivered while the log was read is known, one still being delivered is listed.
     const newPurges = exclude(purges, [...this.#known ?? [], ...this.#undelivered])
     this.#addKnown(newPurges)
     const applied: Array<Promise<unknown>> = []
@@ -124,7 +124,7 @@ export class Purges {
       applied.push(local.invalidateAll(space, `all up to ${purges[0]?.id}`))
       store.dropPending()
     }
-    // Another space may still have what was purged while this process did not use it.
+    // Another space may still have entries that were purged while this process did not use it.
     const isNewSpace = state.appliedIn !== space
     const wanted = isNewSpace ? this.#known ?? [] : newPurges
     for (const purge of [...wanted].reverse()) applied.push(this.#apply(purge, space, before !== undefined))

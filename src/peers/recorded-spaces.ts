@@ -21,7 +21,7 @@ export class RecordedSpaces implements SpacePlace {
   #lastName: string | undefined
   #error: string | undefined
 
-  /** Without upstreams it remembers the space that was recorded last. */
+  /** Without upstreams, remembers the space that was recorded last. */
   constructor (records: Records, upstreams?: () => readonly RememberedUpstream[]) {
     this.#records = records
     this.#upstreams = upstreams
@@ -45,7 +45,7 @@ export class RecordedSpaces implements SpacePlace {
         return after === before ? undefined : encodeWithChecksum(after)
       })
       const isLast = this.#upstreams === undefined && after.some(({ name }) => name === record.name)
-      // Entries wait for the space, but nothing waits for this; the next record repeats what failed.
+      // Entries wait for the space, but nothing waits for this; the next record repeats a failed one.
       if (isLast && this.#lastName !== record.name) this.remember(record).catch(() => {})
       this.#error = undefined
       return after

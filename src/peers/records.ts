@@ -17,7 +17,7 @@ export interface Records {
 // Each failed attempt means that another peer wrote meanwhile.
 const maxAttempts = 20
 
-/** Changes a record by comparison, so that two writers never lose what the other wrote; undefined changes nothing. */
+/** Changes a record by comparison, so that no writer loses the change of another; undefined changes nothing. */
 export async function changeRecord (
   records: Records,
   name: string,
@@ -81,12 +81,12 @@ const fileName = 'spaces'
 const mostFileBytes = 1_048_576
 
 /**
- * Records of the processes of one host: in memory and, with a folder, in one file there that a power cut leaves as it
- * was or as it is to be.
+ * Records of the processes of one host, in memory and, with a folder, in one file there. After a power cut the file has
+ * its old or its new content.
  */
 export class HostRecords implements Records {
   #path: string | undefined
-  // The one that was replaced last is last.
+  // Texts in the order of their last change, the newest last.
   #texts: ReadonlyMap<string, string> = new Map()
   readonly #onWriteError: () => void
   #last: Promise<unknown> = Promise.resolve()
@@ -140,7 +140,7 @@ export class HostRecords implements Records {
     if (isRemoved) await this.#inTurn(async () => await this.#write(this.#texts))
   }
 
-  // One change after another, each on the texts that the last one left.
+  // Runs one change after another, each on the texts that the last one left.
   async #inTurn<T> (change: () => Promise<T>): Promise<T> {
     if (this.#isClosed) throw new Error('the folder is given up')
     const changed = this.#last.then(change)

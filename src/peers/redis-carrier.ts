@@ -12,7 +12,7 @@ export class RedisCarrier implements Carrier {
   readonly #link: RedisLink
   readonly #channel: string
   readonly #subscriber: RedisSubscriber
-  // A newer head replaces one that waits.
+  // Messages that wait to be sent; a newer one of the same subject replaces an older one.
   readonly #waiting = new Map<string, SentMessage>()
   #isPublishing = false
   #onMessage: (message: SentMessage) => void = () => {}

@@ -40,9 +40,9 @@ export interface RedisTailOptions {
   /** Name of the present space; undefined while none is known. */
   readonly space: () => string | undefined
   readonly mayBeOurs: (stamped: ResponsePosition) => boolean
-  /** Reads a root of the accumulator and the present position from an upstream; undefined where none has both. */
+  /** Reads a root of the accumulator and the present position from an upstream; undefined if no upstream has both. */
   readonly readRoot: (version: bigint) => Promise<ProvenRoot | undefined>
-  /** Runs when what others have read is not of our chain; everything from them is unknown. */
+  /** Runs when what other hosts have read is not of our chain, so that nothing from them counts any more. */
   readonly onDifferent: (reason: string) => void
   /** Announces a new digest to the other hosts. */
   readonly announce: (source: string) => void
@@ -55,7 +55,7 @@ const proveEveryMs = 8000
 const maxUnprovenMs = 24_000
 const proveAgainMs = 2000
 const maxProofMs = 1000
-// Ledger time by which an upstream of this host may be ahead of what another one has read.
+// Ledger time by which an upstream of this host may be ahead of the digests of another host.
 const maxBehindUsec = 15_000_000n
 const distrustMs = 60_000
 // A host that reads worse than others may leaves the lease to them for this time.
@@ -64,13 +64,13 @@ const yieldMs = 2000
 const minWaitMs = 2500
 const stopEveryMs = 1000
 const maxSources = 64
-// Clocks are slewed by less; more is a step of Redis's clock.
+// Clocks are slewed by less than this; a larger difference is a step of Redis's clock.
 const maxSlew = 0.001
 const maxJitterMs = 5
 // Clocks that were not compared for longer may have drifted too far.
 const minComparedMs = 5000
 
-/** Time of Redis, and the own times before the command that has read it and after its reply. */
+/** Time of Redis, with the times of this process before the command that read it and after its reply. */
 interface TimeSample {
   readonly timeMs: number
   readonly sentAtMs: number
@@ -109,9 +109,9 @@ export class RedisTail implements SharedTail {
   // False while the Stream may have more after the last turn.
   #isDrained = false
   #isWaiting = false
-  // Time of the first turn since the last head from others that was fresh; undefined while they are.
+  // Time of the first turn since the last fresh head from other hosts; undefined while their heads are fresh.
   #waitsSinceMs: number | undefined
-  // Stop that was there at the first turn: nothing from before it was served by a process that begins.
+  // Stop at the first turn: a process that begins has served nothing from before that stop.
   #knownStop: string | undefined
   #isStopped = false
   #stopTimer: NodeJS.Timeout | undefined
@@ -203,7 +203,7 @@ export class RedisTail implements SharedTail {
     this.release()
   }
 
-  /** Stops the other hosts too, because what all have read is wrong; tries until Redis has it. */
+  /** Stops the other hosts too, because what all have read is wrong; tries until Redis has the stop. */
   stop (reason: string): void {
     if (this.#isStopped) return
     this.#isStopped = true
@@ -218,8 +218,8 @@ export class RedisTail implements SharedTail {
   }
 
   /**
-   * True if others have brought no fresh head for so long that this host reads for itself (law 6: the cache can only
-   * help).
+   * True if other hosts have brought no fresh head for so long that this host reads for itself (law 6: the cache can
+   * only help).
    */
   get #hasWaited (): boolean {
     const { now, maxAgeMs } = this.#options
@@ -257,7 +257,7 @@ export class RedisTail implements SharedTail {
     const transactions: TransactionDigest[] = []
     let last = head
     let [stamped, askedAtMs]: [ResponsePosition | undefined, number] = [undefined, -Infinity]
-    // Counts what is proven; the next turn reads the rest again.
+    // Returns the digests that are proven; the next turn reads the rest again.
     const taken = (): TailTurn => ({
       kind: 'read',
       reading: { result: 'ok', transactions, stamped },
@@ -273,7 +273,7 @@ export class RedisTail implements SharedTail {
         endOf(digest).version === place.version
       if (!isUsable || !await this.#isProven(digest, sample)) {
         if (transactions.length > 0) return taken()
-        // Passes what brings no transaction, or nothing would be read after it.
+        // Passes an entry that brings no transaction, or nothing would be read after it.
         if (last !== undefined && place.version <= last.version) this.#place = place
         return alone
       }
@@ -285,7 +285,7 @@ export class RedisTail implements SharedTail {
           return alone
         case 'unknown':
         case 'gap':
-          // An upstream has what is missing.
+          // An upstream has the missing transactions.
           return transactions.length > 0 ? taken() : alone
       }
       transactions.push(...following)
@@ -301,7 +301,7 @@ export class RedisTail implements SharedTail {
     return last === undefined ? wait : taken()
   }
 
-  /** Shares what was read, or leaves the lease to another host, which may do better. */
+  /** Shares what this host has read, or leaves the lease to another host, which may do better. */
   async #end (
     stream: DigestStream,
     head: FollowedHead | undefined,
@@ -351,7 +351,10 @@ export class RedisTail implements SharedTail {
     return true
   }
 
-  /** Returns a time of Redis if its clock ran as the own one since the last turn, so that ages on it are true. */
+  /**
+   * Returns a time of Redis if its clock has run as fast as the clock of this process since the last turn, so that ages
+   * on it are true.
+   */
   #steadyTime (sample: TimeSample): SteadyTime | undefined {
     const previous = this.#sample
     if (previous === undefined) return undefined
@@ -365,7 +368,7 @@ export class RedisTail implements SharedTail {
     return { ...sample, slackMs }
   }
 
-  /** Proves what a host has read by a root: before its first digest counts, then beside the others. */
+  /** Proves by a root what another host has read: before its first digest counts, and then at intervals. */
   async #isProven (
     { source, after, stamped, askedAtMs }: SentDigest,
     sample: TimeSample | undefined
@@ -389,14 +392,14 @@ export class RedisTail implements SharedTail {
     }
     if (ageMs < maxUnprovenMs) return true
     if (this.#proving === undefined) return false
-    // An upstream that hangs delays one turn.
+    // An upstream that hangs delays only one turn.
     const leftMs = Math.max(0, maxProofMs - (this.#options.now() - this.#triedAtMs))
     return await withTimeout(leftMs, this.#proving) === true
   }
 
   /**
-   * Compares a root with that of an upstream of this host; false if it is not proven. An upstream far ahead of the
-   * ledger time that is expected shows that the other one lags.
+   * Compares a root with that of an upstream of this host; false if it is not proven. If the upstream is far ahead of
+   * the expected ledger time, the other host lags.
    */
   async #prove ({ version, root, source }: Candidate, expectedUsec: bigint | undefined): Promise<boolean> {
     const { readRoot, now, space: presentSpace } = this.#options
@@ -425,14 +428,14 @@ export class RedisTail implements SharedTail {
     return true
   }
 
-  /** Reads without a host for a time, because what it has read is not of our chain. */
+  /** Takes nothing from a host for a time, because what it has read is not of our chain. */
   #distrust (source: string, reason: string, wasTaken = false): void {
     const { now, onDifferent } = this.#options
     const isKnown = this.#distrustedUntilMs.has(source)
     const wasProven = this.#provenAtMs.delete(source)
     this.#distrustedUntilMs.set(source, now() + distrustMs)
     dropOldest(this.#distrustedUntilMs)
-    // Nothing was taken from a host that is still not trusted.
+    // Says nothing of a host that was distrusted already, and from which nothing was taken since.
     if (wasTaken || wasProven || !isKnown) onDifferent(reason)
   }
 
@@ -451,7 +454,7 @@ function endOf ({ after, transactions }: SentDigest): FollowedHead {
   return transactions.at(-1) ?? after
 }
 
-/** Returns what a digest has after a head, or why it does not follow it. */
+/** Returns the transactions of a digest after a head, or why the digest does not follow it. */
 function followingIn (
   { after, transactions }: SentDigest,
   { version, root }: FollowedHead
@@ -466,7 +469,7 @@ function followingIn (
   return own.root === undefined || root === undefined ? 'unknown' : 'different'
 }
 
-/** Returns the least time that passes on a steady clock while the own one passes another. */
+/** Returns the least time that passes on a steady clock while the clock of this process passes `ms`. */
 function leastOf (ms: number): number {
   return ms * (1 - maxSlew) - maxJitterMs
 }

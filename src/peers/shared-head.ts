@@ -22,31 +22,34 @@ export interface SharedHeadOptions {
 interface Member {
   beat: number
   roseAtMs: number
-  /** Undefined before its first message: nothing waits for it, since it serves nothing before we have replied. */
+  /**
+   * Undefined before its first message. No process waits for such a member, since it serves nothing before all have
+   * replied.
+   */
   last: SharedHeadMessage | undefined
 }
 
 const beatEveryMs = 500
-// A process that could not renew its place for this long is no member: it serves nothing, and no other waits for it.
+// A process that could not renew its place for this long is no member: it serves nothing, and no other process waits
+// for it.
 const lapsedAfterMs = 2000
-// Longest wait for the other members: until one that is gone has lapsed and that was noticed.
+// Longest wait for the other members, until a member that is gone has lapsed and was missed.
 const maxWaitMs = lapsedAfterMs + 2 * beatEveryMs
-// A process that others do not accept for this long has no messages of theirs, or they have none of its own.
+// If others do not accept this process for this long, messages arrive in one direction at most.
 const partedAfterMs = 3 * lapsedAfterMs
 const maxGone = 1000
 
 /**
- * Head that several processes serve together: a client of several never sees it go back. Each announces the newest head
- * that it has. What all have each promises to serve, and once all have promised it, it is served: in one round a
- * process could serve a head while another, which has it, does not know yet that all do.
- *
- * A member lapses by its own clock, from before it wrote its beat, so before any other can have dropped it: clocks must
- * run equally fast, no more. It comes back by another name, so no old message says anything about it.
+ * Head that several processes serve together, so that a client of several never sees it go back. Each process announces
+ * its newest head. Each promises to serve a head that all have, and serves it once all have promised it: with one round
+ * alone a process could serve a head while another, which has it, does not know yet that all do. A member lapses by its
+ * own clock, counted from before it wrote its beat, and so before any other can have dropped it: clocks need only run
+ * equally fast. A member comes back by another name, so no old message says anything about it.
  */
 export class SharedHead implements SharedHeads {
   readonly #options: SharedHeadOptions
   readonly #members = new Map<string, Member>()
-  // Members that are gone for good, since one that lapses comes back by another name.
+  // Members that are gone for good, since a member that lapses comes back by another name.
   readonly #gone = new Set<string>()
   readonly #waiting = new Set<() => void>()
   #state: 'starting' | 'joined' | 'lapsed' | 'parted' = 'starting'
@@ -58,7 +61,7 @@ export class SharedHead implements SharedHeads {
   #beganAtMs: number
   #nth = 0
   #announced = ''
-  // Lowest version that this process still serves, and the one that all have promised.
+  // Lowest version that this process still serves, and the version that all have promised.
   #promised = -1n
   #settled = -1n
   #timer: NodeJS.Timeout | undefined
@@ -122,7 +125,7 @@ export class SharedHead implements SharedHeads {
     member.last = message
     this.#members.set(id, member)
     if (hasLeft) this.#drop(id)
-    // A member that does not wait for this process holds it for gone, as after the machine was suspended.
+    // A member that does not wait for this process takes it for gone, as after the machine was suspended.
     else if (promised !== undefined && this.#isMember() && !members.includes(this.#id)) this.#begin('lapsed')
     if (stamped !== undefined) this.#options.tracker.learnOfPeer(stamped)
     this.update()
@@ -138,7 +141,7 @@ export class SharedHead implements SharedHeads {
     this.#waiting.clear()
   }
 
-  /** Begins again where the chain is another one: heads of the old one say nothing about it. */
+  /** Begins again if the chain is another one, because heads of the old chain say nothing about it. */
   changeSpace (): void {
     if (this.#options.tracker.isHeld) return this.#schedule(0)
     this.#members.clear()
@@ -157,15 +160,15 @@ export class SharedHead implements SharedHeads {
     }
     this.#settled = this.#promised
     for (const { last } of this.#members.values()) {
-      // One that has not joined promises at least what it has announced before it serves anything.
+      // A process that has not joined promises at least the head that it has announced, before it serves anything.
       if (last?.promised !== undefined && last.promised < this.#settled) this.#settled = last.promised
     }
   }
 
-  /** Joins once each member waits for this process, which knows what they serve. */
+  /** Joins once each member waits for this process, which then knows what they serve. */
   #tryToJoin (): void {
     const { tracker: { known }, now } = this.#options
-    // A record that was lost just before the first beat has all members again at the second one.
+    // If the record was lost just before the first beat, all members are in it again at the second beat.
     if (this.#beat < 2 || now() >= this.#memberUntilMs) return
     for (const { last } of this.#members.values()) {
       if (last?.members.includes(this.#id) !== true || (last.promised ?? -1n) > versionOf(known)) return
@@ -208,7 +211,7 @@ export class SharedHead implements SharedHeads {
     this.#memberUntilMs = Math.max(this.#memberUntilMs, beatAtMs + lapsedAfterMs)
   }
 
-  /** Begins to join, by a new name: what others know of the old one says nothing about this process. */
+  /** Begins to join under a new name, because what others know of the old name says nothing about this process. */
   #begin (state: 'starting' | 'lapsed' | 'parted'): void {
     this.#state = state
     this.#id = newId()
@@ -262,7 +265,7 @@ export class SharedHead implements SharedHeads {
       if (!isEchoed) this.#extend(sentAtMs)
     } catch {
       if (this.#isMember()) this.#hasFailed = true
-      // An attempt of before a lapse fails after it in any case.
+      // A change begun before a lapse fails after it in any case.
       else if (id === this.#id) this.#state = 'parted'
     }
     // Its own messages come back in time, if any arrive.
@@ -271,7 +274,7 @@ export class SharedHead implements SharedHeads {
     this.update()
   }
 
-  /** Changes the numbers of all processes but this one; returns those of before. */
+  /** Changes the numbers of all processes but this one; returns the numbers from before. */
   async #change (change: (others: ReadonlyArray<Beat>) => ReadonlyArray<Beat>): Promise<readonly Beat[]> {
     const { records, tracker: { space } } = this.#options
     let others: readonly Beat[] = []
@@ -283,7 +286,7 @@ export class SharedHead implements SharedHeads {
     return others
   }
 
-  /** Finds members that are new, and those whose number no longer rises. */
+  /** Finds new members, and members whose number no longer rises. */
   #look (beats: readonly Beat[], readAtMs: number): void {
     const nowMs = this.#options.now()
     for (const { id, beat } of beats) {

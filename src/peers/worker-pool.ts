@@ -47,7 +47,7 @@ const maxBackoffMs = 10_000
 const lossesForgivenPerTick = 0.1
 // A worker that stops finishes its requests within nine seconds after its drain.
 const stopTimeoutMs = 10_000
-// Of a roll-out, which no load balancer sees.
+// Drain of a roll-out, which no load balancer sees.
 const rollOutDrainMs = 1000
 
 /** Runs a fixed number of worker processes, and replaces each that exits. */

@@ -20,13 +20,13 @@ import { type Space } from '../chain/space.js'
 /** Results of an audit; `rendering` is a difference that a release or upstream setting explains. */
 export const auditResults = ['equal', 'different', 'rendering', 'unavailable'] as const
 
-/** One result of the closed list. */
+/** Result of an audit. */
 export type AuditResult = typeof auditResults[number]
 
 /** Results of comparing a latest response with the one that following would have served. */
 export const observedResults = ['equal', 'different', 'unknown'] as const
 
-/** One result of the closed list. */
+/** Result of comparing a latest response. */
 export type ObservedResult = typeof observedResults[number]
 
 /** Difference between a cached body and a new upstream response. */
@@ -106,13 +106,13 @@ export function auditRepeatedHit (context: AuditParts, pinned: PinnedRead, isFol
 }
 
 function isDue ({ auditSampler, settings: { audit } }: AuditParts, isFollowed: boolean): boolean {
-  // A share of 0 turns both off.
+  // A share of 0 turns off audits of followed hits too.
   return auditSampler.shouldAudit(isFollowed && audit.share > 0 ? audit.followedShare : audit.share)
 }
 
 /**
- * Compares a latest response with the entry that following would have served at its head; nothing of that is served.
- * The value may have changed since the head, so an audit decides on a difference.
+ * Compares a latest response with the entry that following would have served at its head; the entry is not served. The
+ * value may have changed since the head, so an audit decides on a difference.
  */
 export function observeLatest (
   context: AuditParts,
@@ -185,7 +185,8 @@ async function compareWithUpstream (context: AuditParts, audited: AuditedHit, is
   const response = await context.upstreamPool.fetchInBackground(upstreamRequestOf(read), {
     version,
     release: entry.release,
-    // Any upstream may check what no release renders; an entry of unknown release counts as current.
+    // Any upstream may check a response that no release renders differently; an entry of unknown release counts as
+    // current.
     allowsOtherReleases: !isRenderedByRelease(read, entry.status) || entry.release === undefined
   })
   response?.rest?.destroy()
@@ -213,8 +214,8 @@ async function compareWithUpstream (context: AuditParts, audited: AuditedHit, is
     context.invalidator.hasInvalidated(entry, invalidationCount) ||
     (current !== undefined && current.body !== entry.body)
   ) return 'unavailable'
-  // Deletes the entry here first, since the purge of other tiers and replicas may fail. An entry that only would have
-  // been served is right at its own version.
+  // Deletes the entry here first, since the purge of other tiers and replicas may fail. An entry that was only
+  // observed, and not served, is right at its own version.
   if (!isObserved) context.memory.drop(space, { keys: [entry.key], intervals: [] })
   context.auditSampler.onDifference({
     result,
@@ -243,7 +244,7 @@ async function findDifference (
     ...readCursorAndGas(response, context.tracker.family)
   })
   if (difference?.part === 'body' && computeEtag(entry.contentType, entry.body) !== entry.etag) {
-    // No release explains an entry that is not what was stored.
+    // No release explains an entry that differs from what was stored.
     return { part: 'body', cause: undefined }
   }
   if (difference !== undefined) return difference

@@ -21,13 +21,13 @@ export interface CommitParts extends FollowedParts, MicroCacheParts {
   /** Tiers below memory, in the order of look-ups. */
   readonly lowerTiers: readonly LowerStore[]
   readonly invalidator: LocalInvalidator
-  /** Head of the ledger that latest reads are served at; undefined where nothing follows the ledger. */
+  /** Head of the ledger that latest reads are served at; undefined if nothing follows the ledger. */
   readonly follower: Follower | undefined
   readonly settings: Pick<Config, 'headers' | 'latest' | 'pages'>
   readonly metrics: { notStored(endpoint: EndpointName, reason: NotStoredReason): void }
 }
 
-/** Beginning of a fetch: its time, the number of purges until then, and its lease if it is one for all hosts. */
+/** Beginning of a fetch: its time, the number of purges until then, and its lease if it fetches for all hosts. */
 export interface FetchStart {
   readonly atMs: number
   readonly invalidationCount: number
@@ -57,7 +57,7 @@ export function commitFetched (
   }
   if (readClass !== 'moving') {
     const result = commitJudged(context, pinned, judged, parts, pinned, invalidationCount)
-    // The next latest read is served at another head, which no other process shares.
+    // The next latest read is served at another head, so no other process can use this entry.
     const isShared = pinned.followedAt === undefined && (context.lowerTiers.length > 0 || lease?.sendsEntry === true)
     if (!isShared || result.entry === undefined || stamped === undefined) {
       lease?.end(false)

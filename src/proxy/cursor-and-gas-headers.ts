@@ -61,7 +61,7 @@ function isValueOf (suffix: string, lines: readonly string[], at: number): boole
   return at % 2 === 1 && lines[at - 1]?.toLowerCase().endsWith(`-${suffix}`) === true
 }
 
-/** Prefixes of the header names to send: varve's own, and the upstream's where it differs. */
+/** Prefixes of the header names to send: varve's own, and the upstream's if that differs. */
 export function emittedFamiliesOf (emit: readonly ('node' | 'upstream')[], family: string | undefined): string[] {
   const families = emit.map(side => side === 'node' ? ownHeaderFamily : family ?? ownHeaderFamily)
   return [...new Set(families)]

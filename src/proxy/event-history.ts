@@ -17,15 +17,15 @@ interface LastKnownEvent {
 }
 
 /**
- * Last known event of each path. An empty page before it is pruned, not past the end (law 11: "gone" and "not there"
- * are facts, not guesses).
+ * Last known event of each path. An empty page that starts before this event is pruned, not past the end (law 11:
+ * "gone" and "not there" are facts, not guesses).
  */
 export class LastKnownEvents {
   readonly #ends = new LRUCache<string, LastKnownEvent>({ max: maxPaths })
 
   /**
-   * Records the last event of a page. The newest events may also lower the end, as may those of another stream, unless
-   * they were read below its version.
+   * Records the last event of a page. The newest events may also lower the end, and so may events of another stream,
+   * unless they were read below its version.
    */
   record (path: string, end: LastKnownEvent, readAt: bigint, isNewest: boolean): void {
     const known = this.#ends.get(path)
@@ -79,15 +79,15 @@ export function learnLastEvent (context: EventParts, { read, space }: PinnedRead
   context.lastKnownEvents.record(path, end, readAt, read.page === undefined)
 }
 
-/** Verdict on events, and how they may lack history that another upstream has: before the page, or in it. */
+/** Verdict on events, and whether they may lack history that another upstream has: before the page, or in it. */
 interface JudgedEvents {
   readonly verdict: StoreVerdict
   readonly missing: 'pruned' | 'partial' | undefined
 }
 
 /**
- * Adds to a verdict how events may lack history that an upstream with a longer one has (law 11: "gone" and "not there"
- * are facts, not guesses). Nodes omit pruned events: docs/node-behaviour.md, "Pruned events".
+ * Adds to a verdict whether events may lack history that an upstream with a longer one has (law 11: "gone" and "not
+ * there" are facts, not guesses). Nodes omit pruned events: docs/node-behaviour.md, "Pruned events".
  */
 export function judgeEventHistory (
   context: EventParts,

@@ -49,9 +49,9 @@ export interface FetchedJudged extends JudgedResponse {
 }
 
 /**
- * Fetches a read and judges its response. One that denies a served version, or a latest one behind the served head, is
- * fetched once more (law 5: a latest read is never older than its request). Rejects with 503 if no upstream has the
- * version (law 11: "gone" and "not there" are facts, not guesses).
+ * Fetches a read and judges its response. A response that denies a served version, or a latest one behind the served
+ * head, is fetched once more (law 5: a latest read is never older than its request). Rejects with 503 if no upstream
+ * has the version (law 11: "gone" and "not there" are facts, not guesses).
  */
 export async function fetchJudged (context: FetchParts, pinned: PinnedRead): Promise<FetchedJudged> {
   const { read } = pinned
@@ -76,7 +76,7 @@ export async function fetchJudged (context: FetchParts, pinned: PinnedRead): Pro
   return { ...judged, isStale: true }
 }
 
-/** Fetches again where that may help, and returns the newer response; undefined if both deny a served version. */
+/** Fetches again if that may help, and returns the newer response; undefined if both deny a served version. */
 async function fetchAgain (
   context: FetchParts,
   pinned: PinnedRead,
@@ -172,8 +172,8 @@ async function fetchAndLearn (
       ? errorResponseFor(context, read, error)
       : impossibleResponseError(context, read, impossible)
   }
-  // After a reset during the fetch the chain of a response that does not contradict the old chain is unknown, so it is
-  // fetched again (law 7: chains never mix).
+  // After a reset during the fetch, a response that fits the old chain may be of either chain, so it is fetched again
+  // (law 7: chains never mix).
   if (context.tracker.space !== spaceBefore && !isOfNewChain(response, positionBefore)) {
     discardBody({ response })
     return await fetchAndLearn(context, pinned, servedVersion, isRetry)

@@ -22,7 +22,7 @@ export function followedHeadFor (
   const head = follower.headFor(pinned.arrivedAtMs ?? context.now())
   const { minVersion } = pinned.read
   if (head === undefined || (minVersion !== undefined && head.position.head.version < minVersion)) return undefined
-  // The served position has this head, and knows what upstreams have pruned since, which must not come back.
+  // The served position has this head, and also the newest oldest version, so pruned history does not come back.
   return context.tracker.known
 }
 
@@ -64,7 +64,7 @@ export function lookUpEntryAt (
   if (dependencies === undefined || follower.validityAt(version, found.last, dependencies) !== 'unchanged') {
     return undefined
   }
-  // Observing proves no interval, because nothing would be served from it.
+  // Observing extends no interval, because nothing is served from it.
   if (follower.isServing) memory.extend(found.entry, family, version)
   return found.entry
 }

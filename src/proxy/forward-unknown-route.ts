@@ -92,7 +92,7 @@ export async function forwardUnknownRoute (
   }
   if (response.stamped !== undefined) {
     context.tracker.show(response.stamped)
-    // A response to what may have written is sent at once.
+    // The response to a request that may have written is sent at once.
     if (isIdempotent) {
       await context.tracker.sharedHeads?.reach(response.stamped.position.head.version).catch((error: unknown) => {
         response.rest?.destroy()

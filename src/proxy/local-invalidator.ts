@@ -40,14 +40,14 @@ export class LocalInvalidator {
       )
   }
 
-  /** Hides entries at once; resolves when no later process finds them in these tiers, with true if one had any. */
+  /** Hides entries at once; resolves once no later process finds them in these tiers, with true if there was any. */
   async invalidate (space: StoreSpace, invalidation: Invalidation, id?: string): Promise<boolean> {
     this.#record(invalidation)
     const invalidated = this.#tiers.map(async tier => await tier.drop(space, invalidation, id))
     return (await Promise.all(invalidated)).includes(true)
   }
 
-  /** Drops entries from memory alone, after another process has purged what processes share; true if it had any. */
+  /** Drops entries from memory alone, after another process has purged the shared tiers; true if there was any. */
   invalidateMemory (space: StoreSpace, invalidation: Invalidation): boolean {
     this.#record(invalidation)
     return this.#memory.drop(space, invalidation)
@@ -59,7 +59,7 @@ export class LocalInvalidator {
     await Promise.all(this.#tiers.map(async tier => await tier.clear(space, id)))
   }
 
-  /** Empties memory, as keys name another space: one that replaces ours by a purge, or that of another chain. */
+  /** Empties memory, because keys name another space: one that replaces ours after a purge, or one of another chain. */
   changeSpace ({ name, replaces }: Pick<Space, 'name' | 'replaces'>): void {
     this.#record(undefined)
     this.#memory.empty(this.#space === undefined || replaces.includes(this.#space) ? 'purged' : 'reset')

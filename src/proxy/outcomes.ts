@@ -8,7 +8,7 @@ import { type ErrorResponseStatus } from '../api/error-response.js'
 /** Outcomes of responses that varve makes itself: a granted preflight and each kind of error response. */
 export const ownOutcomeNames = ['preflight', 'gone', 'rejected', 'limited', 'unavailable'] as const
 
-/** One of the closed list. */
+/** Name of an outcome that varve decides by itself. */
 export type OwnOutcomeName = typeof ownOutcomeNames[number]
 
 /** Outcome names of hits, printed once per tier. */
@@ -29,7 +29,7 @@ export const outcomeNames = [
   ...ownOutcomeNames
 ] as const
 
-/** One of the closed list. */
+/** Name of an outcome. */
 export type OutcomeName = typeof outcomeNames[number]
 
 /** True if a read with this outcome needed no upstream request of its own. */

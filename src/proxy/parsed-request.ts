@@ -38,9 +38,9 @@ export interface KnownRequest {
 }
 
 /**
- * Caches known requests by request variant and by the text of their bytes, whose first line breaks differ; bounded in
- * bytes (law 10: nothing grows without bound). When the young half is full,
- * it replaces the old half, whose unused requests are dropped: coarser than LRU, but a hit costs one lookup.
+ * Caches known requests by request variant and by the text of their bytes, which never equal each other, because their
+ * first line breaks differ. Bounded in bytes (law 10: nothing grows without bound): when the young half is full, it
+ * replaces the old half, whose unused requests are dropped. This is coarser than LRU, but a hit costs one lookup.
  */
 export class KnownRequestCache {
   readonly #maxHalfBytes: number

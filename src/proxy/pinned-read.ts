@@ -72,7 +72,10 @@ export function pinTo (space: Space, read: Read, client = noClient, arrivedAtMs?
   }
 }
 
-/** Builds the 503 of a request that needs an upstream: what is wrong with the chain of all of them, else the reason. */
+/**
+ * Builds the 503 of a request that needs an upstream. Its message says what is wrong with the chain of all upstreams,
+ * if anything is, else the given reason.
+ */
 export function noUpstreamError (
   { upstreamPool, tracker }: Pick<PinParts, 'upstreamPool' | 'tracker'>,
   reason: string

@@ -75,8 +75,8 @@ export function countPrunedResponse (context: PrunedParts, read: Read, { respons
 }
 
 /**
- * Throws the 410 for a page whose beginning was pruned, where an operator wants that. Such a page comes only after
- * every upstream with a longer history has responded (law 11: "gone" is a fact, not a guess).
+ * Throws the 410 for a page whose beginning was pruned, if an operator wants that. Such a page comes only after every
+ * upstream with a longer history has responded (law 11: "gone" is a fact, not a guess).
  */
 export function rejectPrunedPage (context: PrunedParts, { response, notStored }: FetchResult): void {
   const oldest = response.stamped?.position.oldest.version
@@ -143,7 +143,7 @@ export class HistoryForecast {
       distance / perSecond < historySoonSeconds && distance / window < 0.5
   }
 
-  // A step, from an upstream that leaves or returns, is in one half hour only.
+  // Takes the lesser pace of two half hours, because an upstream that leaves or returns is a step in one of them only.
   get #versionsPerSecond (): number | undefined {
     const [first, middle, last] = [this.#samples[0], this.#samples.at(-1 - samplesPerHalfHour), this.#samples.at(-1)]
     const minutesBefore = this.#samples.length - 1 - samplesPerHalfHour
@@ -199,7 +199,7 @@ export class LowestRecentRequest {
     this.#half++
   }
 
-  /** Clamps the lowest requested version to the window; the head where nothing lower was requested. */
+  /** Clamps the lowest requested version to the window; the head if nothing lower was requested. */
   valueIn ({ head, oldest }: Position): bigint {
     this.rotate()
     const lowest = this.#lowest < this.#lowestInLastHalf ? this.#lowest : this.#lowestInLastHalf

@@ -57,7 +57,8 @@ const passThroughHeaders = [
   'traceparent'
 ]
 
-// Headers whose repeated values may be joined; of others only the first counts, since a joined value would be invalid.
+// Headers whose repeated values may be joined. Of any other header only the first value counts, since a joined value
+// would be invalid.
 const listHeaders = new Set([
   'content-encoding',
   'www-authenticate',
@@ -225,8 +226,8 @@ export class ResponseBuilder {
     return { status: response.status, rawHeaders, body: response.body, rest: response.rest }
   }
 
-  // A latest response stays `no-store` for the client. Others are `private` where clients need keys, so that shared
-  // caches serve them to no one else.
+  // A latest response stays `no-store` for the client. Others are `private` if clients need keys, so that shared caches
+  // serve them to no one else.
   #cacheControlOf (read: Read): string | undefined {
     if (classOf(read) === 'moving') return 'no-store'
     switch (this.#cacheControl) {

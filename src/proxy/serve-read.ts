@@ -74,7 +74,7 @@ export function serveFromMemory (context: ReadParts, parsed: ParsedRequest): Hit
  * 5. Charge the client, because from here on the read costs an upstream request.
  * 6. Coalesce equal reads into one fetch, judge its response, and store it (law 3: only proven history is stored).
  * 7. Return the outcome with the position to stamp on it (law 4: headers are the present, bodies are the past), once
- *    the other processes have that position too, where an operator wants that.
+ *    the other processes have that position too, if an operator wants that.
  */
 export async function serveRead (context: ReadParts, read: Read, client: ReadClient = noClient): Promise<Outcome> {
   // Nothing is fetched for a read that gets a 503 anyway.
@@ -150,7 +150,7 @@ async function serveLatest (
     return isCurrent ? await serveMoving(context, pinned) : undefined
   } catch (error) {
     if (!context.tracker.isCurrent(pinned.space)) return undefined
-    // The upstream of the tail may have failed, and the others lag behind its head.
+    // The upstream whose tail was read may have failed, and the others lag behind its head.
     if (isLaggingError(error)) return await serveMoving(context, pinned)
     throw error
   }
@@ -185,7 +185,7 @@ function serveHit (context: ReadParts, pinned: PinnedRead, cached: CachedEntry):
   }
   auditHit(context, read, entry)
   if (prunedVersions !== undefined) context.metrics.pruned(read.endpoint.name, 'cache', prunedVersions)
-  // Latest state carries the position at which it was read, other responses the served one.
+  // The position of latest state is that at which it was read, the position of other responses the served one.
   const position = kind === 'moving' && read.endpoint.keyedBy === 'version' ? entry.readAt : context.tracker.position
   return { name: 'hit', tier, entry, kind, position, hasWaited: hasWaited === true }
 }
@@ -243,7 +243,7 @@ function load (context: ReadParts, pinned: PinnedRead): Promise<Loaded> {
     : fetchAndCommit(context, pinned)
 }
 
-/** Loads history, once for all hosts where that may help. */
+/** Loads history, once for all hosts if that may help. */
 function loadHistory (context: ReadParts, pinned: PinnedRead, key: string): Promise<Loaded> {
   const { fetchLeases, upstreamPool } = context
   // A latest read may be newer than the fetch of another host (law 5: a latest read is never older than its request).
@@ -253,7 +253,10 @@ function loadHistory (context: ReadParts, pinned: PinnedRead, key: string): Prom
     : loadForAll(context, pinned, fetchLeases, key)
 }
 
-/** Of the hosts that load a read at the same time one fetches it, and the others take what that has stored. */
+/**
+ * Of the hosts that load a read at the same time one fetches it, and the others take the entry that this host has
+ * stored.
+ */
 async function loadForAll (
   context: ReadParts,
   pinned: PinnedRead,
@@ -320,9 +323,8 @@ function outcomeOf (
 }
 
 /**
- * Returns the stamp of a latest response. A page that turns out full and what is gone are history, which carries the
- * served position: the upstream that has the most history may lag (law 4: headers are the present, bodies are the
- * past).
+ * Returns the stamp of a latest response. A page that turns out full, and a 410, are history and carry the served
+ * position, because the upstream with the most history may lag (law 4: headers are the present, bodies are the past).
  */
 function stampOfLatest ({ mayBeMoving }: Read, { entry, response }: FetchResult): ResponsePosition | undefined {
   return (mayBeMoving && entry !== undefined) || response.status === 410 ? undefined : response.stamped

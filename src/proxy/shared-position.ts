@@ -4,7 +4,7 @@ import { type SharedHeads, type Tracker } from '../chain/tracker.js'
 import { highestVersionOf } from './pruned-reads.js'
 import { type PinParts } from './pinned-read.js'
 
-/** Waits until every live process serves the position of a response, and what the response is about. */
+/** Waits until every live process serves the position of a response, and the version that the response is about. */
 export async function reachInAll (
   { tracker }: Pick<PinParts, 'tracker'>,
   sharedHeads: SharedHeads,

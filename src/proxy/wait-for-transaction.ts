@@ -11,15 +11,15 @@ import { type ReadParts, serveRead } from './serve-read.js'
 /** Parts that serve a read of a transaction that is awaited. */
 export type AwaitParts = ReadParts & { readonly metrics: { awaitedTransaction(result: TransactionWaitResult): void } }
 
-// As long as a node holds such a read.
+// Holds a read as long as a node would.
 const holdMs = 1000
 // A transaction that comes late in the wait is fetched for this long.
 const fetchMs = 500
 
 /**
  * Serves a read of a transaction by its hash, and holds it until the transaction is committed. A node answers first,
- * because the transaction may be older than what the tail knows; that answer stays good if nothing better comes. Once
- * the client has left, nothing more is fetched for it.
+ * because the tail may not reach back to the transaction; that answer is sent if nothing better comes. Once the client
+ * has left, nothing more is fetched for it.
  */
 export async function serveAwaited (
   context: AwaitParts,

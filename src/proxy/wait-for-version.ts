@@ -28,7 +28,7 @@ export function isAboveServedHead (
   { requestedVersion, minVersion }: VersionRequirements
 ): boolean {
   if (requestedVersion === undefined && minVersion === undefined) return false
-  // The head that this process knows may not be served yet: other processes may have to have it first.
+  // The head that this process knows may not be served yet, until other processes have it too.
   const knownVersion = tracker.known?.position.head.version
   return (minVersion !== undefined && (knownVersion === undefined || minVersion > knownVersion)) ||
     (requestedVersion !== undefined && knownVersion !== undefined && requestedVersion > knownVersion)
@@ -71,7 +71,7 @@ export async function waitForVersions (
 /** Reports a version just above the head, by the average block size of the window. */
 function isNearHead ({ head, oldest }: Position, version: bigint): boolean {
   const count = head.blockHeight - oldest.blockHeight
-  // Rounds up; a block has one version at least, also while only one is known.
+  // Rounds up, because a block has at least one version, even while only one is known.
   const versions = count === 0n ? 0n : (nearBlocks * (head.version - oldest.version) + count - 1n) / count
   return version > head.version && version - head.version <= (versions > nearBlocks ? versions : nearBlocks)
 }

@@ -38,7 +38,7 @@ export class CircuitBreaker {
     if (++this.#failures >= maxFailures) this.open()
   }
 
-  /** Opens at once, where the connection is known to be lost. */
+  /** Opens at once, when the connection is known to be lost. */
   open (): void {
     if (this.#state === 'open' && this.#timer !== undefined) return
     if (this.#state === 'closed') this.#setState('open')

@@ -183,7 +183,7 @@ export class RedisLink {
     this.#client.disconnect(true)
   }
 
-  /** Five failures in a row may concern one server of a cluster, so a probe of the others decides. */
+  /** Five failures in a row may concern one server of a cluster, so a probe of the other servers decides. */
   #recordFailure (): void {
     if (!(this.#client instanceof Cluster)) return this.#breaker.recordFailure()
     if (!this.#breaker.isClosed) return
@@ -192,7 +192,7 @@ export class RedisLink {
     })
   }
 
-  // Keeps the first error of an attempt, which is the cause of the others.
+  // Keeps the first error of an attempt, which has caused the others.
   #connectionFailed (reason: string): void {
     if (!this.#isFailureReported) this.#setLastError(reason)
     this.#isFailureReported = true

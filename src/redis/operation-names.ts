@@ -14,5 +14,5 @@ export const redisOperations = [
   'connect'
 ] as const
 
-/** One operation of the closed list. */
+/** Operation on Redis. */
 export type RedisOperation = typeof redisOperations[number]

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { type Redis } from 'ioredis'
 
-// A message missed meanwhile costs nothing: subscribers also read the state that it announces.
+// A message missed meanwhile costs nothing, because subscribers also read the state that the message announces.
 const reconnectDelayMs = 1000
 
 /** Subscribes to a channel on its own connection, as Redis requires, and reconnects after a loss. */
@@ -46,7 +46,7 @@ export class RedisSubscriber {
     this.#client?.disconnect()
   }
 
-  // Sends ECHO first: ioredis ends the process where the response to SUBSCRIBE is not from Redis.
+  // Sends ECHO first, because ioredis ends the process if the response to SUBSCRIBE is not from Redis.
   async #subscribe (client: Redis): Promise<void> {
     const text = randomUUID()
     if (await client.echo(text) !== text) throw new Error('the server is not Redis')

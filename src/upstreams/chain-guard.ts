@@ -21,7 +21,7 @@ export interface ChainGuard {
   readonly isVerified: boolean
   /** True if the next response with a position is verified before it is used. */
   readonly isVerificationDue: boolean
-  /** Says why it gets no data requests; undefined unless quarantined. */
+  /** Says why the upstream gets no data requests; undefined unless quarantined. */
   readonly quarantineReason: QuarantineReason | undefined
   /** Chain id that a quarantined upstream serves. */
   readonly quarantinedChainId: number | undefined
@@ -38,11 +38,11 @@ export interface ChainGuard {
   verify(stamped: ResponsePosition, sentAtMs: number): Promise<boolean>
   /** Throws if the position is still not believed after a verification. */
   rejectIfUnproven(stamped: ResponsePosition): void
-  /** Quarantines it for some seconds, because it contradicts itself. */
+  /** Quarantines the upstream for some seconds, because it contradicts itself. */
   quarantine(): void
   /** Throws QuarantinedError if the upstream is quarantined. */
   rejectIfQuarantined(): void
-  /** Verifies again as a routine check where one is due; a check that fails to run changes nothing. */
+  /** Verifies again as a routine check if one is due; a check that fails to run changes nothing. */
   reverifyIfDue(stamped: ResponsePosition | undefined): Promise<void>
   /** Records that another read has just shown our chain, in place of a routine check. */
   recordSameChain(): void
@@ -50,6 +50,6 @@ export interface ChainGuard {
   markUnverified(): void
   /** Treats a lost connection as a possible restart on another chain; returns true if a poll should verify it now. */
   recordConnectionLost(): boolean
-  /** Follows a chain reset; a quarantine ends where its chain id became ours. */
+  /** Follows a chain reset; a quarantine ends if its chain id has become ours. */
   resetChain(chainId: number | undefined): void
 }

@@ -45,7 +45,7 @@ export class ConnectionPool implements ExchangeConnections {
   readonly #lines = new WeakMap<UpstreamRequest['headers'], string[]>()
   readonly #dnsMonitor: DnsMonitor
   readonly #tls: buildConnector.BuildOptions
-  // Those that may have requests in flight, of this dispatcher and of former ones.
+  // Connection pools that may have requests in flight, of this dispatcher and of former ones.
   readonly #pools = new Set<Pool>()
   #dispatcher: Dispatcher
   #closed: Promise<unknown> | undefined
@@ -64,7 +64,7 @@ export class ConnectionPool implements ExchangeConnections {
     this.#dnsMonitor = new DnsMonitor({
       ...options,
       hostname,
-      // Connects again for new requests; those in flight end where they are.
+      // Connects again for new requests; requests in flight end on their old connections.
       onMoved: () => {
         this.#dispatcher.close().catch(() => {})
         this.#dispatcher = this.#open()
@@ -86,13 +86,14 @@ export class ConnectionPool implements ExchangeConnections {
     }
     if (this.#options.proxy !== true) return this.#openPool(this.#origin, connect)
     return new EnvHttpProxyAgent({
-      // A proxy's own connector leads to the proxy, whose address says nothing about the upstream's name.
+      // Leaves a proxy's own connector alone: it leads to the proxy, whose address says nothing about the upstream's
+      // name.
       factory: (origin, options) => this.#openPool(origin, (options as Pick<Pool.Options, 'connect'>).connect),
       connect,
       requestTls: this.#tls,
       // The CA of the upstream says nothing about the proxy.
       proxyTls: { ...this.#tls, secureContext: undefined },
-      // As other clients do: a tunnel for https, absolute targets for http.
+      // Uses a tunnel for https and absolute targets for http, as other clients do.
       proxyTunnel: false
     })
   }

@@ -79,7 +79,7 @@ export class DnsCache {
     return rotate(await this.#resolveInTime(hostname, entry), entry.rotation++)
   }
 
-  /** Starts a lookup even where the cached answer is fresh. */
+  /** Starts a lookup even if the cached answer is fresh. */
   async refresh (hostname: string): Promise<void> {
     await this.#lookUp(hostname, this.#entryOf(hostname)).addresses
   }
@@ -175,7 +175,7 @@ const expiredAfterIntervals = 40
 
 /** Notices that a host name has left addresses of open connections; much later for names with rotating answers. */
 export class DnsMonitor {
-  /** Lookup function for sockets; undefined where the host is an IP address. */
+  /** Lookup function for sockets; undefined if the host is an IP address. */
   readonly lookup: LookupFunction | undefined
   readonly #options: DnsMonitorOptions
   // Open connections, with the time at which the name last resolved to their address.

@@ -94,7 +94,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     // A streamed body may take as long as its reader; it keeps the slot until its end.
     const maxBufferedBytes = isStreamed === true ? 0 : this.#connections.maxBufferedBytes
     this.#maxBufferedBytes = isBodiless ? Infinity : Math.max(maxBufferedBytes, status >= 400 ? maxErrorBytes : 0)
-    // Streams at once where Content-Length exceeds the limit.
+    // Streams at once if Content-Length exceeds the limit.
     const length = Number(headers['content-length'])
     this.#announcedBytes = length
     if (length > this.#maxBufferedBytes) return this.#switchToStream(controller)
@@ -112,7 +112,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
       if (!this.#rest.push(chunk)) controller.pause()
       return
     }
-    // Counts a whole body only where it waits: this one goes through to the client's socket at once.
+    // Counts a whole body only if it waits: this one goes through to the client's socket at once.
     if (chunk.length === this.#announcedBytes && this.#body.length === 0 && this.#allocatedBytes === 0) {
       this.#body.add(chunk)
       return
@@ -132,8 +132,8 @@ export class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseError (_controller: Dispatcher.DispatchController, error: Error): void {
-    // Retries once where a reused connection died: the upstream may have closed it unseen (RFC 9110, section 9.2.2).
-    // New connections get no retry.
+    // Retries once if a reused connection died: the upstream may have closed it unseen (RFC 9110, section 9.2.2). New
+    // connections get no retry.
     const mayRetry = this.#head === undefined && this.#cancelReason === undefined && isDeadConnection(error)
     if (mayRetry && this.#retriesLeft-- > 0) return this.#connections.dispatch(this.#request, this)
     this.#finish()
@@ -217,7 +217,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
 const minOwnBytes = 8192
 const minSlabBytes = 8192
 const maxSlabBytes = 65_536
-// A chunk keeps the whole read in which it came; it may be at most this part of what it keeps.
+// A small chunk would keep the whole read in which it came, which may be this many times larger at most.
 const maxWaste = 4
 
 /**
@@ -252,7 +252,7 @@ export class BodyChunks {
     this.#length += chunk.length
   }
 
-  /** Returns the body: its only chunk or slab, else one buffer of its own. */
+  /** Returns the body: its only chunk or slab as it is, else all of them in a new buffer. */
   join (): Buffer {
     this.#endSlab()
     const [first, second] = this.#chunks

@@ -111,7 +111,7 @@ export class HeadPoller {
       if (this.#isStopped || isIgnored || sentAtMs < this.#respondedAtMs) return
       isOffChain = error instanceof QuarantinedError || error instanceof UnprovenPositionError
     }
-    // Answers without a position; one that limits us or fails is not silent.
+    // The upstream answers, but without a position. An upstream that limits us or fails is not silent.
     if (stamped === undefined && !isOffChain && upstream.state === 'up') upstream.markSilent()
     onPolled()
   }
@@ -119,11 +119,11 @@ export class HeadPoller {
 
 /** Returns true if an upstream reports a head, whatever its health. */
 export async function isReachable (upstream: Pick<Upstream, 'send' | 'timeoutMs'>): Promise<boolean> {
-  // One failure proves nothing.
+  // One failure alone proves nothing.
   return (await readHeadInTime(upstream) ?? await readHeadInTime(upstream)) !== undefined
 }
 
-/** Reads an upstream's head within a second, whatever its health; undefined where that fails. */
+/** Reads an upstream's head within a second, whatever its health; undefined if that fails. */
 export async function readHeadInTime (
   upstream: Pick<Upstream, 'send' | 'timeoutMs'>
 ): Promise<ResponsePosition | undefined> {
@@ -131,7 +131,7 @@ export async function readHeadInTime (
   return await readHead(async request => await upstream.send(request, timeoutMs))
 }
 
-/** Reads an upstream's head; undefined where its responses carry no position, or fail. */
+/** Reads an upstream's head; undefined if its responses carry no position, or fail. */
 export async function readHead (
   fetch: (request: UpstreamRequest) => Promise<UpstreamResponse>
 ): Promise<ResponsePosition | undefined> {

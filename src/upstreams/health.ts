@@ -9,7 +9,7 @@ const recomputeEvery = 25
 // Of an upstream that sends no readable Retry-After.
 const defaultBackoffMs = 1000
 const circuitOpensAfterFailures = 5
-// Asks an upstream again for what it did not serve.
+// Time after which an upstream is asked again for reads that it did not serve.
 const disabledMs = 60_000
 // Smoothing factor of the moving average: about the last dozen latencies count.
 const latencyWeight = 0.15
@@ -56,12 +56,12 @@ export class Health {
     return this.#hasResponded && this.#failures === 1
   }
 
-  /** True while it rate limits us. */
+  /** True while the upstream limits our rate. */
   get isBackingOff (): boolean {
     return this.#now() < this.#backsOffUntilMs
   }
 
-  /** True when it ranks before unhealthy upstreams. */
+  /** True if the upstream ranks before unhealthy ones. */
   get isHealthy (): boolean {
     return !this.isBackingOff && !this.isCircuitOpen
   }
@@ -161,8 +161,8 @@ const rateLimitRest = /(?:\bremaining=|;\s*r=)([0-9]{1,15})/
 const bodyRest = /"[a-z_-]*remaining(?:_units)?"\s*:\s*"?([0-9]{1,15})/i
 
 /**
- * Reads the units that a 429 says are left: from a header or the body, else none where the body is about units;
- * undefined where it says nothing.
+ * Reads the units that a 429 says are left, from a header or the body; 0 if the body is about units without a number,
+ * undefined if it says nothing of them.
  */
 export function readUnitsLeft (response: UpstreamResponse): number | undefined {
   const plain = ['ratelimit-remaining', 'x-ratelimit-remaining'].map(name => headerOf(response, name))

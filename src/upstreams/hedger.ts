@@ -6,7 +6,7 @@ import { type CancelSignal, CancelSource } from './upstream-request.js'
 /** Results of a hedge: the second response was used, the first was, or neither was good. */
 export const hedgeResults = ['won', 'lost', 'failed'] as const
 
-/** One result of the closed list. */
+/** Result of a hedge. */
 export type HedgeResult = typeof hedgeResults[number]
 
 /** Counts hedges for metrics. */
@@ -23,9 +23,9 @@ const hedgeBurst = 10
 /** Starts the request on an upstream; the signal cancels it. Never rejects. */
 export type StartAttempt = (upstream: Upstream, signal: CancelSignal) => Promise<Attempt>
 
-/** Sends a second request where the first is slower than usual, and uses the first good response. */
+/** Sends a second request if the first is slower than usual, and uses the first good response. */
 export class Hedger {
-  // Its clock counts reads, each of which earns a share of a hedge.
+  // Counts reads in place of time, because each read earns a share of a hedge.
   readonly #bucket = new TokenBucket()
   readonly #rate: TokenRate
   #reads = 0
@@ -71,7 +71,7 @@ export class Hedger {
     return [sooner, later]
   }
 
-  // Doubles the delay after each refused hedge, so that tokens go to requests that hang instead of those slightly late.
+  // Doubles the delay after each refused hedge, so that tokens go to requests that hang, not to slightly late ones.
   async #pickSecondWhenSlow (
     upstream: Upstream,
     attempt: Promise<Attempt>,

@@ -69,7 +69,8 @@ export class InFlightBytes {
 
   /**
    * True if `more` bytes may be buffered beside `held`; a body shorter than a stream's buffers always may. Beside other
-   * bodies of its client only within half of the budget: what is left lets all that client asks for stream.
+   * bodies of its client only within half of the budget, so that the rest is enough for every further response of this
+   * client to stream.
    */
   canBuffer (more: number, held = 0, clientId?: string): boolean {
     const ofClient = this.#ofClient(clientId)
@@ -79,7 +80,7 @@ export class InFlightBytes {
     )
   }
 
-  /** Takes bytes that no buffer of their own stands for. */
+  /** Takes bytes that are in no buffer that could be counted. */
   take (bytes: number, clientId: string | undefined): HeldBytes {
     this.#add('fetch', bytes, clientId)
     this.#bytes += bytes
@@ -99,7 +100,7 @@ export class InFlightBytes {
     return this.#hold(buffer, 'response')
   }
 
-  /** Holds the buffer of a write to a lower tier; undefined beyond the share of writes, or where bytes are short. */
+  /** Holds the buffer of a write to a lower tier; undefined beyond the share of writes, or if bytes are short. */
   holdQueued (buffer: ArrayBufferLike): HeldBytes | undefined {
     const known = this.#buffers.get(buffer)
     const { write } = this.#bytesOf
@@ -175,7 +176,9 @@ export class RequestBytes {
     this.#held.push(held)
   }
 
-  /** Counts a body that waits for anything: on its way one that came whole in one chunk is not counted. */
+  /**
+   * Counts a body that waits for anything. A body that came whole in one chunk is not counted while it passes through.
+   */
   holdWaiting (body: Buffer): void {
     if (this.#inFlight !== undefined) this.add(this.#inFlight.holdFetched(body.buffer, this.clientId))
   }

@@ -11,7 +11,7 @@ export interface PolledUpstream {
 const maxIntervalMs = 1000
 // Refreshes the release at least this often, whatever the traffic (law 8: rendering can change, history cannot).
 const readReleaseEveryMs = 15_000
-// While peers report heads, a poll shows that the upstream is reachable from here. One of them polls, mostly at every
+// While peers report heads, a poll shows that the upstream is reachable from here. One peer polls, mostly at every
 // other interval, so the others take over if they hear nothing for longer.
 const proveReachableEveryMs = 10_000
 const peerIntervals = 3
@@ -36,7 +36,7 @@ export function pollIntervalMs (pollMs: number): number {
 
 /**
  * Polls upstreams that are down or unverified, and idle ones, whose position no response has confirmed; seldom, while
- * peers report heads. One that rate limits us is polled for its release alone until its backoff ends.
+ * peers report heads. An upstream that limits our rate is polled for its release alone until its backoff ends.
  */
 export function isPollDue (
   { health, isUp, isVerified, stampAgeMs }: PolledUpstream,

@@ -47,7 +47,7 @@ export function rankUpstreams (all: readonly Upstream[], requirements: UpstreamR
     : [...unknown, ...others]
 }
 
-/** True when the window covers the version, or one of them is unknown. */
+/** True if the window covers the version, or if the window or the version is unknown. */
 export function mayHaveVersion ({ window }: Upstream, { version }: Pick<UpstreamRequirements, 'version'>): boolean {
   return version === undefined || window === undefined || covers(window, version)
 }
@@ -130,7 +130,7 @@ export interface BackgroundRequirements {
   readonly version: bigint
   /** Release that the upstream should run. */
   readonly release: string | undefined
-  /** Allows any release where no candidate runs the requested one. */
+  /** Allows any release if no candidate runs the requested one. */
   readonly allowsOtherReleases: boolean
 }
 
@@ -172,7 +172,7 @@ export function lagSecondsOf (
     ...[served, ...upstreams.map(stampOf)].map(stamp => {
       if (stamp === undefined) return 0
       const behind = Number((stamp.timestampUsec - own.timestampUsec) / usecPerSecond)
-      // Leaves out the time for which it was not asked: the ledger went on meanwhile.
+      // Leaves out the time for which the upstream was not asked, in which its ledger went on.
       return behind - Math.max(0, own.ageMs - stamp.ageMs) / 1000
     })
   )

@@ -54,7 +54,7 @@ export class SharedProbes {
       take = resolve
     })
     const waiter = { upstream, target, take }
-    // Waits before it asks, so that no result passes in between.
+    // Listens before it asks for the lease, so that it misses no result.
     this.#waiters.add(waiter)
     try {
       // Each process probes for itself while that which gives leases hangs.
@@ -66,7 +66,10 @@ export class SharedProbes {
     }
   }
 
-  /** Takes the result of another process. If no probe waits, `pollAgain` sends one, which gets it at once. */
+  /**
+   * Takes the result of another process. If no probe waits for it, `pollAgain` sends a probe, which gets the result at
+   * once.
+   */
   onResult (received: ProbeResult, pollAgain: () => void): void {
     const { target } = received
     if (this.#settle(received) || target !== indexTarget) return
@@ -104,7 +107,7 @@ export class SharedProbes {
     }
   }
 
-  /** Gives a result to all that wait for it; returns false if nothing does. */
+  /** Gives a result to all probes that wait for it; returns false if none does. */
   #settle ({ upstream, target, result }: ProbeResult): boolean {
     const waiters = [...this.#waiters].filter(waiter => waiter.upstream.name === upstream && waiter.target === target)
     for (const { take } of waiters) take(result)

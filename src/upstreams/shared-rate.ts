@@ -4,12 +4,14 @@ import { TokenBucket, type TokenRate } from '../token-bucket.js'
 /** Closed list of places that a token of an upstream's rate comes from: the bucket of all processes, or one's share. */
 export const tokenSources = ['all', 'share'] as const
 
-/** One source of the closed list. */
+/** Place that a token comes from. */
 export type TokenSource = typeof tokenSources[number]
 
 /** Limits of upstreams that processes share. */
 export interface SharedLimits {
-  /** Buckets of all processes, which reject while they cannot be reached; undefined for a process without peers. */
+  /**
+   * Buckets of all processes, whose methods reject while they cannot be reached; undefined for a process without peers.
+   */
   readonly buckets: Pick<TokenBuckets, 'take' | 'level'> | undefined
   /** Processes that share the rate of an upstream, as last known. */
   readonly processes: () => number
@@ -51,7 +53,7 @@ const batchSeconds = 0.05
 const burstSeconds = 0.1
 // Work that can wait stays away for this long after the bucket had no token.
 const scarceForMs = 1000
-// Time between two looks at what others took.
+// Time between two looks at what other processes took.
 const lookEveryMs = 1000
 /** Part of the units of a window that may be spent at once; the others come back evenly. */
 export const unitsAtOnce = 0.1
@@ -66,7 +68,10 @@ export function requestRateOf (perSecond: number): GrantedRate {
   }
 }
 
-/** Tokens of compute units: what is saved and comes back is no more than a window has, wherever it begins. */
+/**
+ * Tokens of compute units. What can be saved, and what comes back in a window, is together no more than the units of a
+ * window, wherever the window begins.
+ */
 export function unitRateOf ({ units, windowSeconds, costs }: UnitBudget): GrantedRate {
   const burst = Math.max(1, Math.floor(units * unitsAtOnce))
   const lifetimeMs = 1000
@@ -94,7 +99,8 @@ export class SharedRate {
   #emptyAtMs = -Infinity
   #isTaking = false
   #timer: NodeJS.Timeout | undefined
-  // Tokens of its share that it took since the bucket of all processes was reached; undefined while that is reached.
+  // Tokens that this process took from its share since the bucket of all processes was last reached; undefined while
+  // that is reached.
   #owed: number | undefined
   // Tokens in the bucket, when they were last looked up.
   #seen: number
@@ -112,7 +118,10 @@ export class SharedRate {
     return this.#options.rate
   }
 
-  /** Tokens left to all processes, and those at hand; what others took is at most a second old where this is read. */
+  /**
+   * Tokens left to all processes, and tokens at hand; what other processes took is known with a delay of a second at
+   * most.
+   */
   get left (): number {
     if (this.#options.now() - this.#lookedAtMs >= lookEveryMs) this.#look()
     return Math.max(0, Math.floor(this.#inBucket + this.#atHand))
@@ -155,13 +164,13 @@ export class SharedRate {
     this.#count += count
   }
 
-  /** Takes a batch in advance where a process sends so often that it uses it before it expires. */
+  /** Takes a batch in advance if the process sends so often that the batch is used before it expires. */
   takeAhead (sentLately: number): void {
     const batch = Math.floor(sentLately * batchSeconds)
     if (this.#atHand < batch / 2) this.take(batch)
   }
 
-  /** Takes as many as requests wait, in one batch at most. */
+  /** Takes as many tokens as requests wait, one batch at most. */
   take (wanted: number): void {
     if (this.#isTaking || this.#timer !== undefined) return
     this.#isTaking = true
@@ -188,7 +197,7 @@ export class SharedRate {
     try {
       const waitMs = await buckets.take(bucket, { perSecond, burst }, count)
       if (waitMs === 0) this.#add('all', count)
-      // Pays first for what the share gave, which the bucket has earned again; it holds no more than a burst.
+      // Pays first for the tokens from the share, which the bucket has earned again meanwhile, a burst of them at most.
       if (this.#owed !== undefined) this.use(Math.min(this.#owed, this.#shareRate.burst))
       this.#owed = undefined
       return waitMs
@@ -201,7 +210,7 @@ export class SharedRate {
     const rate = this.#shareRate
     const { now, processes } = this.#options
     const count = Math.min(wanted, rate.burst)
-    // Begins with its share of what all have left.
+    // Begins with the share of this process in what all have left.
     if (this.#owed === undefined) this.#share.level(now(), rate, Math.ceil(this.#inBucket / processes()))
     this.#owed ??= 0
     const waitMs = this.#share.take(now(), rate, count)
@@ -219,11 +228,11 @@ export class SharedRate {
 
   get #shareRate (): TokenRate {
     const { rate: { perSecond, burst }, processes } = this.#options
-    // A fraction of a request is none, and earns one in time.
+    // Allows at least one request: a share below one earns it in time.
     return { interval: 1000 * processes() / perSecond, burst: Math.max(1, Math.floor(burst / processes())) }
   }
 
-  /** Looks up the tokens of all processes, or of its share, and lowers them to this many at most. */
+  /** Looks up the tokens of all processes, or of the share, and lowers them to `atMost`. */
   #look (atMost?: number): void {
     const { bucket, buckets, rate: { perSecond, burst }, now } = this.#options
     this.#lookedAtMs = now()
@@ -233,7 +242,7 @@ export class SharedRate {
       const left = this.#share.level(now(), this.#shareRate, atMost)
       return this.#owed !== undefined ? left : Math.min(atMost ?? burst, this.#inBucket)
     }).then(seen => {
-      // Counts what was taken meanwhile, which the bucket may not have known.
+      // Subtracts tokens taken meanwhile, of which the bucket may not have known.
       this.#seen = seen - (this.#taken - takenBefore)
       this.#seenAtMs = now()
     }, () => {})

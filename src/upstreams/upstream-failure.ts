@@ -24,7 +24,7 @@ const tlsCode = /^(?:CERT_|UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_|HOSTNAME_MISMATCH
 // Codes for exhausted resources of this machine.
 const localResourceCodes = new Set<unknown>(['EMFILE', 'ENFILE', 'ENOBUFS', 'ENOMEM', 'EADDRNOTAVAIL'])
 
-/** One reason of the closed list. */
+/** Reason of a failure. */
 export type FailureReason = typeof failureReasons[number]
 
 /** Error for an upstream that gave no complete response. */
@@ -90,7 +90,7 @@ export function flawOf (
 ): Flaw | undefined {
   if (response.status === 429) return 'backing_off'
   const flaw = inspect?.(response)
-  // An unknown route says nothing about others.
+  // The response to one unknown route says nothing about other routes.
   if (inspect !== undefined && flaw === undefined && endpoint !== 'other' && reportsDisabled(response, endpoint)) {
     return 'disabled'
   }
@@ -112,7 +112,7 @@ export function isInconclusive (failure: UpstreamFailure): boolean {
   return failure.reason === 'cancelled' || isLocalFailure(failure)
 }
 
-/** Names the protocol of what is no HTTP: the port of another server, or of TLS. */
+/** Names the protocol of bytes that are no HTTP: the port may be that of another server, or of TLS. */
 function otherProtocolOf (data: string): string | undefined {
   if (/^[-+]/.test(data)) return 'a response of Redis, not HTTP'
   return data.startsWith('\x15\x03') ? 'plain HTTP on a TLS port; use https://' : undefined

@@ -150,7 +150,7 @@ export class UpstreamLimiter {
     this.#rateLimiter = new RateLimiter(requestsPerSecond, now, tokens)
   }
 
-  /** Slots of this process: its share of those of all hosts, and at least one. */
+  /** Slots of this process: its share of the slots of all hosts, and at least one. */
   get maxConcurrent (): number {
     return Math.max(1, Math.floor(this.#maxConcurrent / this.#hosts()))
   }
@@ -203,7 +203,7 @@ export class UpstreamLimiter {
     return this.queued > 0 || !this.#hasClientSlot || this.#isRateLimited
   }
 
-  /** Takes a free slot synchronously; undefined where the request must queue. */
+  /** Takes a free slot synchronously; undefined if the request must queue. */
   tryAcquire (isProbe: boolean, clientId = '', units = 1): RequestSlot | undefined {
     const isFirst = isProbe
       ? this.#probeQueue.size === 0 && this.hasFreeSlot && !this.#clientsGoFirst
@@ -282,7 +282,7 @@ export class UpstreamLimiter {
     return this.hasFreeSlot && this.#clientsInFlight < clientSlotsOf(this.maxConcurrent)
   }
 
-  /** Limit for which requests queue: with a free slot only the rate can hold them, even if it has just recovered. */
+  /** Limit that requests queue for. With a free slot it is the rate, even if that has just recovered. */
   get #scarceLimit (): ExhaustedLimit {
     if (this.budget?.isEmpty === true && this.#hasClientSlot) return 'budget'
     return this.#rateLimiter !== undefined && this.#hasClientSlot ? 'requestsPerSecond' : 'maxConcurrent'
@@ -426,7 +426,7 @@ export class UpstreamLimiter {
   }
 }
 
-/** Returns the slots of clients: all but one for polls, or the only one, for which clients and polls take turns. */
+/** Returns the slots of clients: all but one for polls, or a single slot, which clients and polls use in turn. */
 function clientSlotsOf (maxConcurrent: number): number {
   return Math.max(1, maxConcurrent - 1)
 }

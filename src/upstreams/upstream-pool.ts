@@ -98,7 +98,7 @@ export class UpstreamPool {
     return withSource(this.#chooseFlawed(flawed, requirements, failures), tried.length)
   }
 
-  /** Fetches from one upstream with spare capacity, round-robin; undefined where none qualifies or responds. */
+  /** Fetches from one upstream with spare capacity, round-robin; undefined if none qualifies or responds. */
   async fetchInBackground (
     request: UpstreamRequest,
     requirements: BackgroundRequirements
@@ -134,20 +134,20 @@ export class UpstreamPool {
       this.#eligible.every(({ window }) => window !== undefined && version < window.oldest)
   }
 
-  /** True unless clients need what is left of an upstream that may have a version. */
+  /** True unless clients need the remaining capacity of every upstream that may have a version. */
   hasRoomForBackground (version: bigint | undefined): boolean {
     return !this.#eligible.some(upstream =>
       upstream.limiter.isReservedForClients && mayHaveVersion(upstream, { version })
     )
   }
 
-  /** True when a retry may help: one address may balance over several nodes, and one has had the version. */
+  /** True if a retry may help: one address may balance over several nodes, and a node has had the version. */
   mayHaveReached (version: bigint): boolean {
     const [only, ...others] = this.#upstreams
     return only !== undefined && others.length === 0 && version <= only.highestVersion
   }
 
-  /** True if an upstream responds sooner than other hosts can be asked what they fetch. */
+  /** True if an upstream responds sooner than other hosts could say what they fetch. */
   get isNear (): boolean {
     return this.#upstreams.some(({ isUp, health }) => isUp && (health.latencyMs ?? Infinity) < nearMs)
   }
@@ -176,7 +176,7 @@ export class UpstreamPool {
     return this.#upstreams.every(isEligible) ? this.#upstreams : this.#upstreams.filter(isEligible)
   }
 
-  /** Fetches from one healthy upstream after another; returns the last fault, or undefined where none responds. */
+  /** Fetches from one healthy upstream after another; returns the last fault, or undefined if none responds. */
   async #fetchAside (request: UpstreamRequest, candidates: readonly Upstream[]): Promise<SourcedResponse | undefined> {
     let fault: SourcedResponse | undefined
     for (const upstream of candidates) {

@@ -24,7 +24,7 @@ export interface RequestingClient {
   readonly bytes?: RequestBytes | undefined
   /** Present only if the request is traced. */
   readonly span?: Span | undefined
-  /** Attempts that it may still cost, over all its fetches; undefined bounds each fetch alone. */
+  /** Attempts that the client request may still cost, over all its fetches; undefined bounds each fetch alone. */
   readonly attempts?: AttemptBudget | undefined
 }
 

@@ -21,7 +21,7 @@ import { type CancelSignal, readsLike, type UpstreamRequest } from './upstream-r
 /** Closed list of upstream states, as in /status.json and the label `state` of varve_upstream_state. */
 export const upstreamStates = ['unknown', 'up', 'backing_off', 'down', 'quarantined'] as const
 
-/** One state of the closed list. */
+/** State of an upstream. */
 export type UpstreamState = typeof upstreamStates[number]
 
 /** Sends a probe, from this process or another one. */
@@ -45,9 +45,9 @@ export interface UpstreamOptions extends UpstreamConnectionOptions {
   readonly maxLagSeconds: number
   /** Higher numbers get reads only while no lower one can answer. */
   readonly priority: number
-  /** Share of reads in flight among upstreams of one priority. */
+  /** Weight by which upstreams of one priority share the reads in flight. */
   readonly weight: number
-  /** Returns true while an operator keeps it out of service. */
+  /** Returns true while an operator has taken the upstream out of service. */
   readonly isCordoned: () => boolean
 }
 
@@ -62,12 +62,12 @@ export interface UpstreamMetrics {
 const unreachableReasons = new Set<FailureReason>(['refused', 'unreachable', 'unresolved'])
 
 /**
- * Purpose of a request. Only a `read` ranks the upstream by its latency; a `write` is not sent again, so its response
- * is used without a position that is not proven; a `probe` may lack a position.
+ * Purpose of a request. Only a `read` ranks the upstream by its latency. A `write` is not sent again, so its response
+ * is used even if its position is not proven, but without that position. A `probe` may lack a position.
  */
 type Purpose = 'read' | 'other' | 'write' | 'probe'
 
-/** Attempt at an upstream: its response, final where it has no flaw, or the error that it ended with. */
+/** Attempt at an upstream: its response, which is final if it has no flaw, or the error that ended the attempt. */
 export type Attempt =
   | { readonly upstream: Upstream, readonly response: UpstreamResponse, readonly flaw: Flaw | undefined }
   | { readonly upstream: Upstream, readonly response: undefined, readonly flaw: undefined, readonly error: unknown }
@@ -122,12 +122,12 @@ export class Upstream {
     return this.settings.timeoutMs
   }
 
-  /** True while an operator keeps it out of service: it is polled, and gets no reads. */
+  /** True while an operator has taken the upstream out of service: it is polled, and gets no reads. */
   get isCordoned (): boolean {
     return this.settings.isCordoned()
   }
 
-  /** The one state, from which everything that names or counts upstreams is derived. */
+  /** Single state from which everything that names or counts upstreams is derived. */
   get state (): UpstreamState {
     if (this.quarantineReason !== undefined) return 'quarantined'
     return this.#isSilent ? 'down' : this.health.state
@@ -174,7 +174,7 @@ export class Upstream {
     return this.#now() - this.#stampedAtMs
   }
 
-  /** Highest version ever stamped; several nodes behind one address may be behind it. */
+  /** Highest version ever stamped, which not each of several nodes behind one address may have reached. */
   get highestVersion (): bigint {
     return this.#highestVersion
   }
@@ -219,7 +219,7 @@ export class Upstream {
   }
 
   /**
-   * Fetches for work beside reads; undefined where no response came. Failures say nothing about the circuit of reads; a
+   * Fetches for work beside reads; undefined if no response came. Failures say nothing about the circuit of reads; a
    * 429 concerns every request.
    */
   async fetchAside (request: UpstreamRequest): Promise<UpstreamResponse | undefined> {
@@ -251,7 +251,7 @@ export class Upstream {
     this.#isSilent = true
   }
 
-  /** Drops all it reported, which belongs to the previous chain. */
+  /** Drops all that the upstream has reported, which belongs to the previous chain. */
   resetChain (chainId: number | undefined): void {
     this.guard.resetChain(chainId)
     this.#resetAtMs = this.#now()
@@ -305,7 +305,7 @@ export class Upstream {
     this.#metrics.fetched(this.name, endpoint, status, (this.#now() - startedMs) / 1000, bytes)
   }
 
-  /** Reads the position of what this process or another one received; rejects a body of an unknown coding. */
+  /** Reads the position of a response that any process received; rejects a body of an unknown coding. */
   responseOf (
     { status, headers, body, rest, isOverBudget }: ReceivedResponse,
     release: string | undefined
@@ -394,7 +394,7 @@ export class Upstream {
     const request = { ...this.#lastRead, isProbe: true, client: undefined }
     const timeoutMs = pollTimeoutMs(this.timeoutMs)
     try {
-      // A failure adds nothing to what opened the circuit.
+      // A failure adds nothing to the failures that opened the circuit.
       const response = await this.#use(request, timeoutMs, 'read')
       response.rest?.destroy()
       if (response.stamped !== undefined && !reportsUpstreamFault(response)) this.health.recordSuccess()

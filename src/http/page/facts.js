@@ -86,7 +86,7 @@ const followStates = {
   stopped: 'latest reads are forwarded until a reload'
 }
 
-/** Shows how the ledger is followed, and what that saves; hidden where nothing follows. */
+/** Shows how the ledger is followed, and what that saves; hidden if nothing follows. */
 export function showFollow (follow, { columns, cacheable }) {
   show(byId('follow-panel'), follow !== undefined)
   if (follow === undefined) return
@@ -237,7 +237,7 @@ export function showTotals (totals) {
   )
 }
 
-/** Links pages of the documentation, where its address is known. */
+/** Links pages of the documentation, if its address is known. */
 export function showHelp (docs) {
   repeat(
     byId('help'),
