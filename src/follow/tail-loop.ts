@@ -18,7 +18,7 @@ export interface TailMetrics {
 
 /** Turn of a process at the tail that several read together. */
 export type TailTurn =
-  /** Another process has read this; its age counts from a time that is not after its request. */
+  /** Another process has read this. Its age counts from `sentAtMs`, which is not after the request to the upstream. */
   | { readonly kind: 'read', readonly reading: TailReading, readonly sentAtMs: number }
   /** Another process reads, and has read nothing new yet. */
   | { readonly kind: 'wait' }

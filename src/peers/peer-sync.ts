@@ -151,7 +151,7 @@ export class PeerSync {
   #updateLivePeers (peers: readonly Heartbeat[], { releases }: RedisParts): void {
     const { host, now } = this.#options
     const nowMs = now()
-    // A beat that could not be read has not stopped.
+    // Counts no time without a reading against a peer: its beat may have risen meanwhile.
     const unreadMs = nowMs - this.#readAtMs > heartbeatEveryMs ? nowMs - this.#readAtMs : 0
     this.#readAtMs = nowMs
     for (const [id, peer] of this.#heartbeats) this.#heartbeats.set(id, { ...peer, atMs: peer.atMs + unreadMs })

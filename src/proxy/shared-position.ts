@@ -18,7 +18,7 @@ export async function reachInAll (
     if (outcome.name !== 'hit') outcome.fetched.response.rest?.destroy()
     throw error
   }
-  // The served head of before the wait may be below the entry.
+  // The position from before the wait may be below the entry.
   const { position } = outcome
   if (position === undefined || version === undefined || position.head.version >= version) return outcome
   return { ...outcome, position: tracker.position }

@@ -36,7 +36,7 @@ export type RedisFault = 'authentication failed' | 'unreachable'
 const minReadOnlyWaitMs = 1000
 const maxReadOnlyWaitMs = 60_000
 
-// A read that has just waited for Redis in vain waits for nothing more there.
+// Time after a failed command in which a read that has waited for Redis does not wait for it again.
 const steadyAfterMs = 1000
 
 const downFailure = new RedisFailure('Redis is down: no command is sent until a probe succeeds')

@@ -89,7 +89,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     if (status < 200) return
     this.#head = { status, headers }
     const { isStreamed, method } = this.#request
-    // Content-Length announces no body of HEAD.
+    // A response to HEAD has no body, whatever Content-Length says.
     const isBodiless = method === 'HEAD'
     // A streamed body may take as long as its reader; it keeps the slot until its end.
     const maxBufferedBytes = isStreamed === true ? 0 : this.#connections.maxBufferedBytes

@@ -6,7 +6,7 @@ const minSamples = 50
 // Sorting costs much beside a read, and one more sample changes little.
 const recomputeEvery = 25
 
-// Of an upstream that sends no readable Retry-After.
+// Backoff after a 429 without a readable Retry-After.
 const defaultBackoffMs = 1000
 const circuitOpensAfterFailures = 5
 // Time after which an upstream is asked again for reads that it did not serve.

@@ -168,7 +168,7 @@ export class UpstreamLimiter {
     return this.#streams.size
   }
 
-  /** Limit for which a request was rejected or a stream broken off in the last ten seconds, or waits for streams. */
+  /** Limit that rejected a request or ended a stream in the last ten seconds, or that streams use up now. */
   get exhaustedLimit (): ExhaustedLimit | undefined {
     if (this.#clientQueue.size > 0 && !this.#hasClientSlot && this.#streams.size > 0) return 'maxConcurrent'
     const last = this.#lastExhausted

@@ -172,7 +172,7 @@ export class UpstreamPool {
 
   get #eligible (): readonly Upstream[] {
     const isEligible = ({ quarantineReason }: Upstream): boolean => quarantineReason === undefined
-    // Most processes have no upstream in quarantine, and every read asks.
+    // Copies the list only for a quarantine, because every read comes here.
     return this.#upstreams.every(isEligible) ? this.#upstreams : this.#upstreams.filter(isEligible)
   }
 
@@ -264,7 +264,7 @@ class Search {
     return this.#ranked[0]
   }
 
-  /** True if the best has an alternative. */
+  /** True if there is an alternative to the best upstream. */
   get hasOthers (): boolean {
     return this.#ranked.length > 1
   }

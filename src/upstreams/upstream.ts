@@ -438,7 +438,7 @@ export class Upstream {
         let isCompared = false
         if (this.guard.needsVerification(response.stamped)) {
           const { rest } = response
-          // Verification may need the slot that a large response keeps, so that is asked for again.
+          // Discards a large response and sends the request again, because verification may need the slot.
           const isRepeated = rest !== undefined && purpose !== 'write' && !this.limiter.hasFreeSlot
           if (isRepeated) rest.destroy()
           request.client?.bytes?.holdWaiting(response.body)
