@@ -31,7 +31,7 @@ const magic = Buffer.from([0x56, 0x52, 0x50, 1])
  * purge covers it wherever a copy of it lies.
  */
 export class DiskPurges {
-  // By what they cover: the last purge of the same entries stands for all before it.
+  // Purges by what they cover: the last purge of the same entries stands for all before it.
   readonly #purges = new Map<string, Purge>()
   // Highest sequence of a purge, by the digest that it names.
   readonly #digests = new Map<string, number>()
@@ -41,7 +41,7 @@ export class DiskPurges {
   #last = 0
   // Everything with a lower sequence counts as purged.
   #floor = 0
-  /** Names the log: a segment of another one has other numbers. */
+  /** Name of the log: the segments of another log have numbers of other purges. */
   readonly log: number
 
   constructor (log: number) {
@@ -98,7 +98,7 @@ export class DiskPurges {
       this.#intervals.some(purged => sequence < purged.sequence && isOverlapping(purged, interval))
   }
 
-  /** Forgets purges up to one; everything older than it is covered. */
+  /** Forgets purges up to a number, below which no entry is left. */
   forgetUpTo (minSequence: number): void {
     const isObsolete = (sequence: number): boolean => sequence <= minSequence
     for (const [content, { sequence }] of this.#purges) {
@@ -147,7 +147,7 @@ export function isNamedBy (
   { isOfAll, digests, intervals }: PurgedEntries,
   { digest, interval }: EntryIdentity
 ): boolean {
-  // A footer lists less of a digest.
+  // Compares a part of each digest, because a footer lists only that.
   return isOfAll ||
     digests.some(named => named.subarray(0, digest.length).equals(digest) || textOf(named) === accountIn(digest)) ||
     (interval !== undefined && intervals.some(purged => isOverlapping(purged, interval)))

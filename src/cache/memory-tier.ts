@@ -177,7 +177,7 @@ export class MemoryTier implements Store<Entry, Entry>, OwnStore {
   #insert (entry: Entry): boolean {
     const { key, validity } = entry
     if (validity !== undefined) {
-      // One version has one entry in a family; the older one is evicted because nothing proves either.
+      // A family has one entry for a version; the older one is evicted, because nothing proves which is right.
       for (const other of this.#intervals.overlapping(validity)) if (other !== key) this.#delete(other, 'unknown')
     }
     this.#entries.set(key, entry)

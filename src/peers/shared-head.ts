@@ -239,7 +239,7 @@ export class SharedHead implements SharedHeads {
     }, ms).unref()
   }
 
-  /** Time to the next beat: at once where a silent member lapses, because reads wait for it. */
+  /** Time to the next beat: at once if a silent member lapses, because reads wait for it. */
   #nextBeatMs (): number {
     const lapsesInMs = [...this.#members.values()].map(({ roseAtMs }) =>
       Math.ceil(roseAtMs + lapsedAfterMs - this.#options.now())
