@@ -227,7 +227,7 @@ export class Following {
         this.#isUnverifiable = result === 'unavailable'
         if (result === 'different') follower.setState('stopped', 'the changes of a page are not those of its hash')
       },
-      onPage: (_result, bytes) => counters.readBytes(bytes)
+      onBytes: counters.readBytes
     })
     this.#hostTail = this.#hostTailOf(settings)
     return new TailLoop({

@@ -34,8 +34,8 @@ export interface TailReaderOptions {
   /** Returns true if a page that could not be checked is a change of everything. */
   readonly requiresVerified: () => boolean
   readonly onVerified: (result: VerifyResult) => void
-  /** Runs after each page, with its bytes. */
-  readonly onPage: (result: 'ok' | 'empty' | 'failed', bytes: number) => void
+  /** Counts the bytes of a page. */
+  readonly onBytes: (bytes: number) => void
 }
 
 /** Contiguous transactions after the head, with the position stamped on their page. */
@@ -135,7 +135,7 @@ export class TailReader {
     if (head.root === undefined) {
       return page.transactions[0]?.version === head.version + 1n && areContiguous(page.transactions)
         ? page
-        : { failure: failed('a page does not begin where it was requested') }
+        : noPage('a page does not begin where it was requested')
     }
     if (page.transactions[0]?.version === head.version && page.transactions[0].root !== head.root) {
       const reason = `another accumulator root at version ${head.version}`
@@ -143,13 +143,13 @@ export class TailReader {
     }
     const transactions = following(head, page.transactions)
     return transactions === undefined
-      ? { failure: failed('the transactions of a page do not follow each other') }
+      ? noPage('the transactions of a page do not follow each other')
       : { transactions, stamped: page.stamped }
   }
 
   /** Takes the version after a head for a change of everything, because no upstream can print it. */
   async #stepOver (head: FollowedHead, stepsLeft: number): Promise<PageResult> {
-    if (stepsLeft === 0) return this.#fail(unreadablePage)
+    if (stepsLeft === 0) return noPage(unreadablePage)
     if (head.root !== undefined) {
       // The failure is not of one version if the upstream cannot print the head either.
       const own = await this.#fetchPage(head.version, 1)
@@ -172,27 +172,25 @@ export class TailReader {
     const target = transactionsTarget(start, limit)
     const response = await this.#fetch(target, start, mediaTypes.json)
     const stamped = response?.stamped
-    if (response === undefined) return this.#fail('no upstream responds')
-    if (stamped !== undefined && !this.#options.isOurChain(stamped)) return this.#fail('a response of another chain')
+    if (response === undefined) return noPage('no upstream responds')
+    if (stamped !== undefined && !this.#options.isOurChain(stamped)) return noPage('a response of another chain')
     if (reportsPruned(response)) {
-      this.#options.onPage('failed', 0)
       return { failure: { result: 'gap', transactions: [], stamped, reason: 'the tail is pruned' } }
     }
     if (reportsInvalidInput(response) && stamped !== undefined && start !== undefined) {
-      this.#options.onPage('empty', 0)
       // A response from behind the head says nothing about later versions.
       return { failure: { result: 'empty', transactions: [], stamped: undefined } }
     }
     if (response.status === 500 || (response.status === 200 && response.rest !== undefined)) {
-      return this.#fail(unreadablePage)
+      return noPage(unreadablePage)
     }
     if (response.status !== 200) {
-      const { failure } = this.#fail(`the upstream responds to lists of transactions with ${response.status}`)
+      const failure = failed(`the upstream responds to lists of transactions with ${response.status}`)
       return { failure: { ...failure, isUnsupported: unsupportedStatuses.has(response.status) } }
     }
     const transactions = await readTouchedKeys(response.body)
-    if (transactions === undefined || stamped === undefined) return this.#fail('a page of transactions is not readable')
-    this.#options.onPage(transactions.length > 1 || start === undefined ? 'ok' : 'empty', response.body.length)
+    if (transactions === undefined || stamped === undefined) return noPage('a page of transactions is not readable')
+    this.#options.onBytes(response.body.length)
     return { transactions: await this.#verified(transactions, start, hasOverlap), stamped }
   }
 
@@ -208,7 +206,7 @@ export class TailReader {
     const result = response?.status === 200 && response.rest === undefined
       ? await verifyWriteSets(transactions, response.body)
       : 'unavailable'
-    this.#options.onPage(result === 'unavailable' ? 'failed' : 'ok', response?.body.length ?? 0)
+    this.#options.onBytes(response?.body.length ?? 0)
     this.#options.onVerified(result)
     return result === 'unavailable' && this.#options.requiresVerified()
       ? transactions.map(each => ({ ...each, touchesAll: 'unverified' as const }))
@@ -229,11 +227,6 @@ export class TailReader {
     response?.rest?.destroy()
     return response
   }
-
-  #fail (reason: string): { readonly failure: TailReading } {
-    this.#options.onPage('failed', 0)
-    return { failure: failed(reason) }
-  }
 }
 
 // Statuses of an upstream or a gateway that has no such route, or has it turned off.
@@ -243,6 +236,10 @@ const unreadablePage = 'a page of transactions cannot be printed or is too large
 
 function failed (reason: string): TailReading {
   return { result: 'failed', transactions: [], stamped: undefined, reason }
+}
+
+function noPage (reason: string): { readonly failure: TailReading } {
+  return { failure: failed(reason) }
 }
 
 /** Returns the transactions of a page after a head that it begins at; undefined if they do not follow it. */

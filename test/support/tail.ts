@@ -24,7 +24,6 @@ import { type TestVarve } from './varve.js'
 export interface TestTail {
   readonly sandbox: Sandbox
   readonly reader: TailReader
-  readonly pages: Array<'ok' | 'empty' | 'failed'>
   readonly verified: VerifyResult[]
   /** Targets of the requests for transactions and blocks since the last call. */
   requested(): string[]
@@ -42,7 +41,6 @@ export async function tailAt (
 ): Promise<TestTail> {
   const sandbox = await startSandboxNode(t, { blocks: 60, prunedBlocks: 0, ...options })
   const pool = contextAt(t, sandbox.url).context.upstreamPool as UpstreamPool
-  const pages: TestTail['pages'] = []
   const verified: VerifyResult[] = []
   const reader = new TailReader({
     fetch: async (request, version) => {
@@ -56,7 +54,7 @@ export async function tailAt (
     shouldVerify: () => verify !== 'never',
     requiresVerified: () => verify === 'all',
     onVerified: result => verified.push(result),
-    onPage: result => pages.push(result)
+    onBytes: () => {}
   })
   const truthAt = (version: bigint): { root: string, touched: bigint[] } => {
     const { ledger } = sandbox
@@ -66,7 +64,6 @@ export async function tailAt (
   return {
     sandbox,
     reader,
-    pages,
     verified,
     requested: () => {
       const urls = sandbox.requests.latest.map(({ url }) => url)
