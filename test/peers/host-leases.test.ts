@@ -1,5 +1,6 @@
 import t from 'tap'
-import { HostLeases } from '../../src/peers/fetch-leases.js'
+import { FetchLeases, HostLeases } from '../../src/peers/fetch-leases.js'
+import { startIdleMeter } from '../support/until.js'
 
 /** Creates the leases of three workers, on a clock that the test advances. */
 function tableAt () {
@@ -54,4 +55,26 @@ t.test('leases of workers that are gone are dropped beyond ten thousand', async 
   clock.ms = 2000
   leases.take(holder, 'one more', 'a', 2000)
   t.equal(leases.endAll().length, 1)
+})
+
+t.test('a read that waits for a lease asks again as soon as that may have ended', async t => {
+  const lefts = [100, 0]
+  const results: string[] = []
+  const leases = new FetchLeases({
+    places: [{
+      isUsable: true,
+      sendsEntries: false,
+      lastPurge: '',
+      take: async () => lefts.shift() ?? NaN,
+      renew: async () => {},
+      end: async () => {}
+    }],
+    now: () => performance.now(),
+    leased: result => results.push(result)
+  })
+  const idle = startIdleMeter()
+  const lease = await leases.take('a key')
+  t.ok(idle() < 1000, `after ${idle()} ms`)
+  t.same(results, ['lapsed', 'taken'])
+  lease?.end(false)
 })
