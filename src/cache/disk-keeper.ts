@@ -7,7 +7,7 @@ import { withTimeout } from '../with-timeout.js'
 import { type DiskFiles, type DiskOperation, isAbsent, makeFolder, writeDurably } from './disk-files.js'
 import { decodePurge, DiskPurges, encodePurge, type PurgedEntries } from './disk-purges.js'
 import { decodeHeader, headerBytes, isOfOtherForm } from './disk-segment.js'
-import { type StoreSpace } from './tier.js'
+import { type LogTierName, type StoreSpace } from './tier.js'
 
 /** File of the log. */
 export interface Segment {
@@ -82,16 +82,22 @@ export interface LogMember {
   resetLog(): void | Promise<void>
 }
 
-/** Settings of a keeper. */
-export interface DiskKeeperOptions {
-  /** Folder of the log. */
+/** Log as each process that reads and writes it opens it. */
+export interface LogSettings {
+  /** Name of the tier whose entries lie in the log. */
+  readonly name: LogTierName
+  /** Its folder, which exists. */
   readonly path: string
-  /** True if the folder lies in memory, where no later process reads it. */
-  readonly isMemory?: boolean
-  readonly files: DiskFiles
   readonly maxBytes: number
   /** Processes that append at once. */
   readonly writers: number
+}
+
+/** Settings of a keeper. */
+export interface DiskKeeperOptions extends Omit<LogSettings, 'name'> {
+  /** True if the folder lies in memory, where no later process reads it. */
+  readonly isMemory?: boolean
+  readonly files: DiskFiles
   readonly foundCorrupt: () => void
   readonly onError: (operation: DiskOperation) => void
 }

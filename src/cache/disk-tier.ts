@@ -3,7 +3,7 @@ import { familyOfKey, intervalKeyOf } from '../api/read.js'
 import { withTimeout } from '../with-timeout.js'
 import { DiskFiles, type DiskOperation } from './disk-files.js'
 import { addEntry, digestOfText, digestsOfAccount, DiskIndex, type RecordPlace, removePurged } from './disk-index.js'
-import { type LogKeeper, type LogMember, segmentBytesOf, type StoredRows } from './disk-keeper.js'
+import { type LogKeeper, type LogMember, type LogSettings, segmentBytesOf, type StoredRows } from './disk-keeper.js'
 import { DiskLog, type ListedSegment, stepsPerPause } from './disk-log.js'
 import {
   contentOf,
@@ -30,6 +30,7 @@ import {
   type LogTierName,
   type LowerStore,
   type OwnStore,
+  type QueuedWrite,
   type StoreSpace,
   type StoreWrite,
   type TierMetrics,
@@ -38,13 +39,7 @@ import {
 import { type WriteBudget, WriteQueue } from './write-queue.js'
 
 /** Settings and callbacks of a disk tier. */
-export interface DiskTierOptions {
-  readonly name: LogTierName
-  /** Folder of the log; it exists. */
-  readonly path: string
-  readonly maxBytes: number
-  /** Processes that append at once. */
-  readonly writers: number
+export interface DiskTierOptions extends LogSettings {
   /** Returns the methods of the keeper of the log, which calls those of this process. */
   readonly keeperFor: (member: LogMember) => LogKeeper
   /** A longer body is a miss. */
@@ -55,11 +50,6 @@ export interface DiskTierOptions {
   readonly wallClockMs: () => number
   /** Space that the folder has; undefined while its entries may be another chain's (law 7: chains never mix). */
   readonly space: () => StoreSpace | undefined
-}
-
-interface QueuedWrite extends StoreWrite {
-  readonly space: StoreSpace
-  readonly queuedAtMs: number
 }
 
 /** Purge, with the id that it has at every process. */

@@ -15,6 +15,7 @@ import { dependsOnAccount, type EntryIdentity, invalidates, type Invalidation } 
 import {
   type FoundEntry,
   type LowerStore,
+  type QueuedWrite,
   type StoreSpace,
   type StoreWrite,
   type TierMetrics,
@@ -33,12 +34,6 @@ export interface RedisTierOptions {
   readonly now: () => number
   /** Space whose entries may be read and written; undefined while replicas do not agree on one. */
   readonly space: () => StoreSpace | undefined
-}
-
-/** Write in the queue, with the time at which waiting began. */
-interface QueuedWrite extends StoreWrite {
-  readonly space: StoreSpace
-  readonly queuedAtMs: number
 }
 
 // No client waits for a write, and large values take longer.

@@ -84,6 +84,12 @@ export interface StoreWrite {
   readonly onShared?: ((isStored: boolean) => void) | undefined
 }
 
+/** Write in the queue of a tier, with the time at which waiting began. */
+export interface QueuedWrite extends StoreWrite {
+  readonly space: StoreSpace
+  readonly queuedAtMs: number
+}
+
 /** Entry found in a lower tier, and its remaining lifetime. */
 export interface FoundEntry {
   readonly stored: StoredEntry

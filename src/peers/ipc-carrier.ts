@@ -1,15 +1,9 @@
 import { type ClientRateLimit, type TokenBuckets } from '../clients/token-buckets.js'
 import { type IpcCalls, noResponse, methodsOf } from './ipc-calls.js'
-import {
-  type PrimaryMethods,
-  type RecordPlace,
-  type SentMessage,
-  type LogSettings,
-  type WorkerMethods
-} from './messages.js'
+import { type PrimaryMethods, type RecordPlace, type SentMessage, type WorkerMethods } from './messages.js'
 import { type Carrier } from './peers.js'
 import { type Records } from './records.js'
-import { type LogKeeper, type LogMember } from '../cache/disk-keeper.js'
+import { type LogKeeper, type LogMember, type LogSettings } from '../cache/disk-keeper.js'
 import { type Deferred } from './deferred.js'
 
 type PrimaryCalls = Pick<IpcCalls<PrimaryMethods>, 'call'>

@@ -1,6 +1,6 @@
 import { type ResponsePosition } from '../api/position.js'
-import { type LogKeeper, type LogMember } from '../cache/disk-keeper.js'
-import { type FoundEntry, type LogTierName } from '../cache/tier.js'
+import { type LogKeeper, type LogMember, type LogSettings } from '../cache/disk-keeper.js'
+import { type FoundEntry } from '../cache/tier.js'
 import { type ClientRateLimit } from '../clients/token-buckets.js'
 import { type Config, type NamedUpstream } from '../config/schema.js'
 import { type FollowEvent, type TailDemand } from '../follow/follower.js'
@@ -83,16 +83,6 @@ export interface StartMessage {
   readonly cordoned: readonly string[]
   /** Log of all workers. */
   readonly log: LogSettings | undefined
-}
-
-/** Log of all workers, as each process that reads and writes it opens it. */
-export interface LogSettings {
-  /** Name of the tier whose entries lie in the log. */
-  readonly name: LogTierName
-  readonly path: string
-  readonly maxBytes: number
-  /** Processes that append at once. */
-  readonly writers: number
 }
 
 /** Messages from the primary process to a worker. */
