@@ -18,7 +18,7 @@ import {
   type LabelledValue
 } from './metric-factories.js'
 import { type Counts, type FaultName, type Totals } from './recent-counts.js'
-import { RequestSeries, upstreamSeries } from './request-series.js'
+import { durationsOf, requestSeries, sumsOf, upstreamSeries } from './request-series.js'
 import { type MetricFamilies } from './summed-metrics.js'
 import { type LeaseResult } from '../cache/coalescer.js'
 import { type HedgeResult } from '../upstreams/hedger.js'
@@ -65,7 +65,7 @@ export interface GaugeSources {
 /** Metrics of one process, as definitions.ts lists them. */
 export class Metrics {
   readonly registry = new Registry()
-  readonly #requests = new RequestSeries(this.registry)
+  readonly #requests = requestSeries(this.registry)
   // Plain maps by client and outcome, since the hit path is hot.
   readonly #clientRequests = new Map<string, Map<OutcomeName, number>>()
   readonly #counters: Counters
@@ -102,11 +102,11 @@ export class Metrics {
         )
     )
     makeCollectedCounter(registry, 'varve_reads_saved_total', () => {
-      const { endpoints } = this.#requests.sums
+      const { endpoints } = sumsOf(this.#requests)
       return endpointNames.map((endpoint): LabelledValue => [{ endpoint }, endpoints[endpoint]?.saved ?? 0])
     })
     makeCollectedCounter(registry, 'varve_savings_total', () => {
-      const { endpoints } = this.#requests.sums
+      const { endpoints } = sumsOf(this.#requests)
       return endpointNames.map((endpoint): LabelledValue => [
         { endpoint },
         this.#priceOf(endpoint, endpoints[endpoint]?.saved ?? 0)
@@ -238,18 +238,18 @@ export class Metrics {
 
   /** Requests since the start, for the status page. */
   get totals (): Totals {
-    const { endpoints } = this.#requests.sums
+    const { endpoints } = sumsOf(this.#requests)
     return {
       endpoints,
       savings: Object.entries(endpoints).reduce((sum, [name, { saved }]) => sum + this.#priceOf(name, saved), 0),
-      hits: this.#requests.durations(outcome => outcome.startsWith('hit_')),
-      misses: this.#requests.durations(outcome => outcome === 'miss')
+      hits: durationsOf(this.#requests, outcome => outcome.startsWith('hit_')),
+      misses: durationsOf(this.#requests, outcome => outcome === 'miss')
     }
   }
 
   /** Counts for the recent history, with what alerts page for, read without the library's conversion. */
   get countsWithFaults (): Counts {
-    const { outcomes, serverErrors } = this.#requests.sums
+    const { outcomes, serverErrors } = sumsOf(this.#requests)
     return {
       outcomes,
       pruned: { ...this.#prunedBy },

@@ -125,43 +125,36 @@ export function upstreamSeries (registry: Registry): TimedRequests<string> {
 }
 
 /** Requests of clients, by endpoint and outcome. */
-export class RequestSeries {
-  readonly #requests: TimedRequests<OutcomeName>
+export function requestSeries (registry: Registry): TimedRequests<OutcomeName> {
+  return new TimedRequests(registry, {
+    counter: 'varve_requests_total',
+    histogram: 'varve_request_duration_seconds',
+    bytes: 'varve_response_bytes_total',
+    labels: ['endpoint', 'outcome']
+  })
+}
 
-  constructor (registry: Registry) {
-    this.#requests = new TimedRequests(registry, {
-      counter: 'varve_requests_total',
-      histogram: 'varve_request_duration_seconds',
-      bytes: 'varve_response_bytes_total',
-      labels: ['endpoint', 'outcome']
-    })
-  }
-
-  add (endpoint: string, outcome: OutcomeName, status: number, seconds: number, bytes: number): void {
-    this.#requests.add(endpoint, outcome, status, seconds, bytes)
-  }
-
-  /** Adds up the requests since the start: by outcome, by endpoint, and those with status 500 or above. */
-  get sums () {
-    const outcomes = Object.fromEntries(outcomeNames.map(name => [name, 0])) as Record<OutcomeName, number>
-    const endpoints: Record<string, { requests: number, saved: number }> = {}
-    let serverErrors = 0
-    for (const { labels: [endpoint, outcome], byStatus } of this.#requests.all()) {
-      const of = endpoints[endpoint] ??= { requests: 0, saved: 0 }
-      for (const [status, count] of byStatus) {
-        outcomes[outcome] += count
-        of.requests += count
-        if (isSaved(outcome)) of.saved += count
-        if (Number(status) >= 500) serverErrors += count
-      }
+/** Adds up the requests since the start: by outcome, by endpoint, and those with status 500 or above. */
+export function sumsOf (requests: TimedRequests<OutcomeName>) {
+  const outcomes = Object.fromEntries(outcomeNames.map(name => [name, 0])) as Record<OutcomeName, number>
+  const endpoints: Record<string, { requests: number, saved: number }> = {}
+  let serverErrors = 0
+  for (const { labels: [endpoint, outcome], byStatus } of requests.all()) {
+    const of = endpoints[endpoint] ??= { requests: 0, saved: 0 }
+    for (const [status, count] of byStatus) {
+      outcomes[outcome] += count
+      of.requests += count
+      if (isSaved(outcome)) of.saved += count
+      if (Number(status) >= 500) serverErrors += count
     }
-    return { outcomes, endpoints, serverErrors }
   }
+  return { outcomes, endpoints, serverErrors }
+}
 
-  /** Returns the durations of the outcomes that match, over all endpoints: a count for each bucket. */
-  durations (isWanted: (outcome: OutcomeName) => boolean): number[] {
-    return sumBuckets(
-      this.#requests.all().filter(({ labels: [, outcome] }) => isWanted(outcome)).map(({ buckets }) => buckets)
-    )
-  }
+/** Returns the durations of the outcomes that match, over all endpoints: a count for each bucket. */
+export function durationsOf (
+  requests: TimedRequests<OutcomeName>,
+  isWanted: (outcome: OutcomeName) => boolean
+): number[] {
+  return sumBuckets(requests.all().filter(({ labels: [, outcome] }) => isWanted(outcome)).map(({ buckets }) => buckets))
 }

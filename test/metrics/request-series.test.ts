@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { Counter, Histogram, Registry } from 'prom-client'
 import t from 'tap'
 import { definitionOf } from '../../src/metrics/definitions.js'
-import { RequestSeries, upstreamSeries } from '../../src/metrics/request-series.js'
+import { requestSeries, upstreamSeries } from '../../src/metrics/request-series.js'
 import { checkAsync, seedTitle } from '../support/properties.js'
 
 const requests = definitionOf('varve_requests_total')
@@ -25,7 +25,7 @@ t.test(`a scrape equals prom-client's own (${seedTitle})`, async () => {
   await checkAsync(
     fc.asyncProperty(fc.array(response), fc.nat(3), async (responses, scrapes) => {
       const ours = new Registry()
-      const series = new RequestSeries(ours)
+      const series = requestSeries(ours)
       const theirs = new Registry()
       const counter = new Counter({
         name: requests.name,
