@@ -13,15 +13,15 @@ const unreachable = /ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ETIMEDOUT|ENETUNREACH/
 
 // Shares the package and its installation between tests, because both take long.
 const places = t.testdir({ application: { 'package.json': '{"type":"module"}' }, elsewhere: {} })
-const packed = pack(t, copyCheckout(join(places, 'one')), join(places, 'first'))
+const checkout = copyCheckout(join(places, 'a-checkout'))
+const packed = pack(t, checkout, join(places, 'packed'))
 const application = join(places, 'application')
 const installed = packed.then(async file =>
   await runProgram('npm', ['install', '--prefer-offline', '--no-audit', '--no-fund', file], { cwd: application })
 )
 
 t.test('the SBOM names every package that varve runs with digest and licence, and no machine', async t => {
-  const folder = copyCheckout(join(t.testdir(), 'some-folder'))
-  const { code, stdout, stderr } = await runProgram('npm', ['run', '--silent', 'release:sbom'], { cwd: folder })
+  const { code, stdout, stderr } = await runProgram('npm', ['run', '--silent', 'release:sbom'], { cwd: checkout })
   t.equal(code, 0, stderr)
   const bill = JSON.parse(stdout) as {
     bomFormat: string,
@@ -42,17 +42,17 @@ t.test('the SBOM names every package that varve runs with digest and licence, an
   t.same(bill.dependencies.flatMap(({ dependsOn }) => dependsOn).filter(ref => !known.includes(ref)), [])
   t.same(bill.dependencies.map(({ ref }) => ref).sort(), [...known, `${manifest.name}@${manifest.version}`].sort())
   for (const { name, hashes, licenses } of bill.components) t.ok(hashes?.length === 1 && licenses?.length === 1, name)
-  for (const place of ['some-folder', homedir(), root, 'registry', '.tgz', 'http://127.', 'localhost']) {
+  for (const place of ['a-checkout', homedir(), root, 'registry', '.tgz', 'http://127.', 'localhost']) {
     t.notOk(stdout.includes(place), place)
   }
 })
 
 t.test('a release needs a tag equal to the version and an entry in the changelog', async t => {
-  const folder = copyCheckout(join(t.testdir(), 'copy'))
+  await packed
   const notes = async (tag: string, changelog: string): Promise<string> => {
-    writeFileSync(join(folder, 'CHANGELOG.md'), changelog)
+    writeFileSync(join(checkout, 'CHANGELOG.md'), changelog)
     const { code, stdout, stderr } = await runProgram(process.execPath, ['scripts/release-notes.js', tag], {
-      cwd: folder
+      cwd: checkout
     })
     return code === 0 ? stdout : stderr
   }

@@ -36,7 +36,8 @@ t.test('a full disk for the log loses lines, which are counted, and nothing else
 t.test('a log reader that is gone or stuck loses lines and delays no reads nor grows memory', together(), async t => {
   const upstream = await startSandboxNode(t, { prunedBlocks: 0 })
   const config = join(t.testdir({ 'v.yaml': 'log: { access: true }' }), 'v.yaml')
-  for (const how of ['gone', 'stuck']) {
+  // A stuck one needs twice the lines that may wait, at some 250 bytes a line.
+  for (const [how, reads] of [['gone', 100], ['stuck', 2000]] as const) {
     const varve = await startProgram(t, ['--upstream', upstream.url, '--config', config])
     if (how === 'gone') varve.child.stdout?.destroy()
     else varve.child.stdout?.pause()
@@ -45,14 +46,15 @@ t.test('a log reader that is gone or stuck loses lines and delays no reads nor g
       agent.destroy()
     })
     const statuses = new Set<number>()
-    // Writes twice what may wait, at some 250 bytes a line.
     const lane = async (): Promise<void> => {
-      for (let nth = 0; nth < 2000; nth++) statuses.add((await sendRequest(varve.url, modules(2000), { agent })).status)
+      for (let nth = 0; nth < reads; nth++) {
+        statuses.add((await sendRequest(varve.url, modules(2000), { agent })).status)
+      }
     }
     await Promise.all([lane(), lane(), lane(), lane()])
     t.same([...statuses], [200])
     const lost = await varve.metric('varve_log_lines_lost_total')
-    t.ok(lost > 2000, `${lost} lines ${how}`)
+    t.ok(lost > reads, `${lost} lines ${how}`)
     if (how === 'stuck') {
       varve.child.stdout?.resume()
       await until(

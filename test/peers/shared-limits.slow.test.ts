@@ -110,7 +110,7 @@ t.test('replicas with one budget spend together its units at most, as a 429 corr
 
 t.test('workers of one host send an upstream together its limit, without Redis', async t => {
   const { stub, cameAtMs } = await startTimedUpstream(t)
-  const host = await varveAt(t, stub.url, { ...quietConfig, upstream, workers: 3 })
+  const host = await varveAt(t, stub.url, { ...quietConfig, upstream, workers: 2 })
   const came = await flood([host], cameAtMs, 3000)
   t.ok(mostPerSecond(came) <= perSecond * 1.2 + 1, `${mostPerSecond(came)} of ${perSecond}`)
   t.ok(came.length >= perSecond, `${came.length} in 3 s`)
@@ -123,7 +123,7 @@ t.test('workers of one host spend together the units of a budget, without Redis'
   const host = await varveAt(t, stub.url, {
     ...quietConfig,
     upstream: { ...upstream, requestsPerSecond: null, budget },
-    workers: 3
+    workers: 2
   })
   const came = await flood([host], cameAtMs, 3000)
   // 10 units at once, then 9 a second.
