@@ -153,7 +153,8 @@ t.test('a host that dies while it fetches delays the reads of others by its leas
 
 t.test('no host waits longer for a fetch that brings nothing to store', together(), async t => {
   const { upstream, hosts } = await startFleet(t, 4)
-  for (const status of [404, 500, 503]) {
+  // After a 429 nothing is asked for a time.
+  for (const status of [404, 500, 503, 429]) {
     const fault = upstream.faults.add({ kind: 'error', code: 'internal_error', status, match: 'account_modules' })
     const before = await leased(hosts, 'not_stored')
     const responses = await Promise.all(hosts.map(async host => await host.get(modules(3000 + status))))
@@ -383,4 +384,29 @@ t.test('of the workers of one host without Redis one fetches for all', async t =
     t.same(statuses.filter(status => status !== '200' && status !== 'cut'), [])
     t.ok(requests.length - before <= 3)
   })
+})
+
+t.test('a host whose lease has lapsed ends no lease of another host', together(), async t => {
+  const redis = await startRedis(t)
+  const link = redisLinkTo(t, redis.url, () => {})
+  await link.start({ onUp: () => {}, onDown: () => {} })
+  const messages: unknown[] = []
+  const leases = new RedisLeases({
+    link,
+    prefix: 'varve:1:',
+    peers: { publish: message => messages.push(message) },
+    lastPurge: () => '',
+    hearsHosts: () => true,
+    isReadable: () => true
+  })
+  t.equal(await leases.take('a read', 'one', 2000), 0)
+  await redis.client.del(await leaseKeyIn(redis))
+  t.equal(await leases.take('a read', 'two', 2000), 0)
+  t.ok(await leases.take('a read', 'six', 2000) > 0)
+  await leases.renew('a read', 'one', 60_000)
+  await leases.end('a read', 'one', true)
+  t.same(messages, [])
+  t.ok(await leases.take('a read', 'six', 60_000) <= 2001, 'the second one holds it')
+  await leases.end('a read', 'two', true)
+  t.equal(messages.length, 1)
 })

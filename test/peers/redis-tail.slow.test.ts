@@ -2,6 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import t from 'tap'
 import { type TailReading } from '../../src/follow/tail-reader.js'
 import { Deferred } from '../../src/peers/deferred.js'
+import { DigestStream, type Place } from '../../src/peers/digest-stream.js'
 import { startRedis } from '../support/redis-server.js'
 import { redisLinkTo } from '../support/redis-tier.js'
 import { stampedAt } from '../support/tail.js'
@@ -222,6 +223,44 @@ t.test('an upstream far ahead of what another host reads ends the trust in it', 
   await until(() => host.different.length > 0, 'it has noticed')
   t.match(host.different, ['an upstream of this host is ahead of it'])
   await until(() => host.readings > 0, 'it reads for itself')
+})
+
+t.test('a reader that is right at first and lies later is found by the next root', async t => {
+  const start = fleetAt(t, await startRedis(t))
+  const [ledger, other] = [new Ledger(), new Ledger('another ledger')]
+  const reader = await start(ledger)
+  await untilAt(reader, ledger)
+  let truth = ledger
+  const clock = { offsetMs: 0 }
+  const host: TestHost = await start(ledger, {
+    now: () => performance.now() + clock.offsetMs,
+    readRoot: async version => ({ root: truth.rootAt(version), stamped: stampedAt(ledger.head), confirm: () => {} })
+  })
+  await grow(ledger, [reader, host])
+  t.same(host.different, [])
+  truth = other
+  // It is time for the next proof.
+  clock.offsetMs = 9000
+  await until(() => host.different.length > 0, 'it has noticed')
+  t.match(host.different, [/^an upstream of this host has another root at version \d+$/])
+  await until(() => host.readings > 0, 'it reads for itself')
+})
+
+t.test('the Stream of digests holds the last 256 readings, of long ones fewer', async t => {
+  const redis = await startRedis(t)
+  const link = redisLinkTo(t, redis.url, () => {})
+  await link.start({ onUp: () => {}, onDown: () => {} })
+  const digests = new DigestStream(link, 'varve:1:', 'space:release', 'a host')
+  let place: Place = { version: 0n, nth: 0 }
+  const append = async (text: string, times: number): Promise<number> => {
+    for (let nth = 0; nth < times; nth++) {
+      place = await digests.append(place, place.version + 1n, text, 0, '') ?? place
+    }
+    return await redis.client.xlen(stream)
+  }
+  t.equal(await append('short', 300), 256)
+  t.equal(place.version, 300n)
+  t.equal(await append('x'.repeat(1_048_576), 2), 16)
 })
 
 t.test('a proven difference stops all hosts that have read the same digests', async t => {

@@ -45,3 +45,21 @@ t.test('a process takes an entry that another one sends, unless the read was pur
   Object.assign(purged.context, { fetchLeases: { take: takeAfterPurge } })
   t.same(await purged.serve(target), ['miss', '["2"]'])
 })
+
+t.test('no lease is asked for where an upstream responds sooner than processes agree', async t => {
+  const stub = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, '[]')
+  })
+  const { context, serve } = await resolvedContextAt(t, stub.url)
+  let asked = 0
+  const take = async (): Promise<undefined> => {
+    asked++
+  }
+  Object.assign(context, { fetchLeases: { take } })
+  // On a clock that stands still every upstream is near.
+  await serve(target)
+  t.equal(asked, 0)
+  Object.defineProperty(context.upstreamPool, 'isNear', { value: false })
+  await serve(target.replace('500', '501'))
+  t.equal(asked, 1)
+})
