@@ -25,8 +25,8 @@ const maxAcceptEncodingLength = 100
 const knownRequestShare = 3 / 16
 const minKnownRequestBytes = 6 * 1024 ** 2
 
-// Measured (bench/NOTES.md): of a request variant the read, its keys, the memoised response, a table slot, and several
-// copies of its text; of known bytes what was sent.
+// Measured (bench/NOTES.md). A request variant has its read, its keys, the memoised response, a table slot, and several
+// copies of its text; known bytes have what was sent.
 const costOf = (text: string, { sent }: KnownRequest): number =>
   sent === undefined ? 4 * text.length + 1500 : 2 * text.length + 400
 
@@ -126,7 +126,7 @@ export class ParsedRequest implements MemoHolder {
     // A retired rendering needs a full look-up, which may refresh it (law 8: rendering can change, history cannot).
     if (this.#release !== undefined && releases.isRetiredRelease(this.#release)) return undefined
     if (this.#memo === undefined || (this.#expiresAtMs !== Infinity && now() >= this.#expiresAtMs)) return undefined
-    // A followed head is too old for some reads that still find it as the served one.
+    // A head may be too old for this read, although it is still the followed one.
     if (this.#followedAt !== undefined) {
       const { follower } = context
       if (follower?.headFor(now())?.position.head.version !== this.#followedAt.head.version) return undefined
