@@ -1,8 +1,8 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { at, giveUpOn, run } from './ground.js'
 
-// Replaces the placeholders of package.json, the only place of the repository's address, and what is made from them: the
-// image that README.md installs, and the links of alerts.
+// Replaces the placeholders of package.json, the only place of the repository's address, and what is made from them:
+// the image that README.md installs, and the links of alerts.
 const [repository = '', tag = ''] = process.argv.slice(2)
 if (!/^https:\/\/[\w.-]+\/[\w.-]+\/[\w.-]+$/.test(repository) || !/^[\w./-]+$/.test(tag)) {
   giveUpOn('expected the address of the repository and a tag, such as https://forge.example/owner/varve v1.2.3')
