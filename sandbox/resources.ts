@@ -30,7 +30,7 @@ import { groupKey, resourceKey, type StateKey } from './state-key.js'
 import { trustedStructTag, type StructTag } from './type-tag.js'
 import { type TaggedValue, type Write } from './write.js'
 
-/** Computes the content that a transaction gives a resource; undefined where it does not exist. */
+/** Computes the content that a transaction gives a resource; undefined if it does not exist. */
 export type ContentAt = (ledger: Ledger, version: bigint) => EncodedValue | undefined
 
 /** Resource, or resource group, of an account: one key of the state. */

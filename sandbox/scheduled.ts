@@ -12,7 +12,7 @@ export const scheduleStep = 10
 /** Value that changes as the chain grows: the next user transaction of the usual kind writes it. */
 export interface ScheduledValue {
   readonly key: StateKey
-  /** Number of the state, by the versions since the start; undefined where the value does not exist. */
+  /** Number of the state, by the versions since the start; undefined if the value does not exist. */
   readonly stateAt: (place: number) => number | undefined
   readonly valueOf: (ledger: Ledger, state: number) => StateValue
 }

@@ -26,6 +26,7 @@ const words = [
   ['what is more|to the letter|be it', 'nothing; exactly'],
   ['makes? room', 'evict'],
   ['few lines', 'rate-limited logging'],
+  ['(?:undefined|false|rejects?|throws?) where', 'if'],
   ['lest|whence|thereby|thereof|hereby', 'simpler words']
 ]
 

@@ -46,7 +46,7 @@ export interface Outcome {
   readonly gas: bigint
   /** Text of `vm_status` for a transaction that failed. */
   readonly failure?: string
-  /** Undefined where no account sent the transaction. */
+  /** Undefined if no account sent the transaction. */
   readonly kind?: UserKind
   /** Undefined except where a client submitted the transaction. */
   readonly submitted?: SubmittedTransaction

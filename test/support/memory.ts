@@ -32,7 +32,7 @@ export interface MemoryCgroup {
 const root = '/sys/fs/cgroup'
 let made = 0
 
-/** Makes a memory cgroup; undefined where this process may not. */
+/** Makes a memory cgroup; undefined if this process may not. */
 export function makeMemoryCgroup (t: Test, limitMb: number): MemoryCgroup | undefined {
   const name = `varve-test-${process.pid}-${++made}`
   const isSecond = existsSync(join(root, 'cgroup.controllers'))
