@@ -5,6 +5,7 @@ import { dirname, join } from 'node:path'
 import t from 'tap'
 import { parse } from 'yaml'
 import { findCommand as cliCommandOf } from '../src/cli/commands.js'
+import { sharedPart } from '../src/app/disk-backend.js'
 import { loadConfig } from '../src/config/load.js'
 import { hostAndPort } from '../src/config/value-checks.js'
 import { sendRequest } from './support/client.js'
@@ -24,6 +25,7 @@ interface Service {
   depends_on?: string[] | Record<string, { condition: string }>
   healthcheck: { test?: string[], disable?: boolean }
   mem_limit: string
+  shm_size?: string
   stop_grace_period?: string
   read_only: boolean
   cap_drop: string[]
@@ -217,6 +219,10 @@ t.test('compose sets known variables, gives Prometheus its rules, and loads the 
   // The user of the image owns the folder of the disk tier, which is a volume.
   const folder = varve.environment?.['VARVE_DISK'] ?? ''
   t.same(varve.volumes, [`cache:${folder}`])
+  t.ok(
+    parseInt(varve.shm_size ?? '') >= config.cache.memory.maxMb * sharedPart,
+    'workers have room for what they share'
+  )
   const [image] = stages.slice(-1)
   t.ok(
     image?.steps.some(({ name, text }) =>

@@ -1,4 +1,4 @@
-import { execFileSync, spawn, type ChildProcess } from 'node:child_process'
+import { execFileSync, spawn, type ChildProcess, type SpawnOptions } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, lstatSync, mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
@@ -45,11 +45,10 @@ async function startAlone (t: Test, url: string, maxMb: number, script = 'true')
     })
   )
   const command = [process.execPath, program, 'serve', '--config', config]
+  const options: SpawnOptions = { stdio: ['ignore', 'pipe', 'inherit'], detached: true }
   const child = script === 'true'
-    ? spawn(process.execPath, command.slice(1), { stdio: ['ignore', 'pipe', 'inherit'] })
-    : spawn('unshare', ['--mount', 'sh', '-c', `${script} && exec "$@"`, 'sh', ...command], {
-      stdio: ['ignore', 'pipe', 'inherit']
-    })
+    ? spawn(process.execPath, command.slice(1), options)
+    : spawn('unshare', ['--mount', 'sh', '-c', `${script} && exec "$@"`, 'sh', ...command], options)
   t.teardown(() => child.kill('SIGKILL'))
   const log: Array<Record<string, unknown>> = []
   createInterface({ input: child.stdout as NodeJS.ReadableStream }).on('line', line => {
@@ -105,17 +104,21 @@ t.test('a kill and a start leave nothing of the killed one, and what others own'
   t.teardown(() => server.close())
   await once(server, 'listening')
   symlinkSync(testFolder(t), link)
-  const killed = await startAlone(t, node.url, 24)
-  const ofKilled = (): string[] => readdirSync(shm).filter(name => name.startsWith(`varve-${killed.child.pid ?? 0}-`))
-  t.equal(ofKilled().length, 1)
-  killed.child.kill('SIGKILL')
-  await once(killed.child, 'exit')
-  const next = await startAlone(t, node.url, 24)
-  t.same(ofKilled(), [])
-  t.ok(existsSync(live) && lstatSync(link).isSymbolicLink())
-  next.child.kill('SIGTERM')
-  await once(next.child, 'exit')
-  t.same(readdirSync(shm).filter(name => name.startsWith(`varve-${next.child.pid ?? 0}-`)), [])
+  const foldersOf = ({ pid = 0 }: ChildProcess): string[] =>
+    readdirSync(shm).filter(name => name.startsWith(`varve-${pid}-`))
+  // The primary process alone, and all processes at once, which are a group.
+  for (const sign of [1, -1]) {
+    const { child } = await startAlone(t, node.url, 24)
+    t.equal(foldersOf(child).length, 1)
+    process.kill(sign * (child.pid ?? NaN), 'SIGKILL')
+    await once(child, 'exit')
+    const next = await startAlone(t, node.url, 24)
+    t.same(foldersOf(child), [])
+    t.ok(existsSync(live) && lstatSync(link).isSymbolicLink())
+    next.child.kill('SIGTERM')
+    await once(next.child, 'exit')
+    t.same(foldersOf(next.child), [])
+  }
 })
 
 const mounts = process.getuid?.() === 0 && isMountable() ? skip : 'this user may not mount'
@@ -152,7 +155,8 @@ t.test('with a read-only root workers share their memory all the same', { skip: 
 
 t.test('memory that fills up behind us costs no response and no purge', { skip: mounts }, async t => {
   const node = await startNode(t)
-  const fill = `(while ! ls ${shm}/varve-*/log/; do sleep 0.1; done; head -c 60m /dev/zero > ${shm}/full)`
+  // The shell becomes varve, and its loop ends with it.
+  const fill = `(while kill -0 $$ && ! ls ${shm}/varve-*/log/; do sleep 0.1; done; head -c 60m /dev/zero > ${shm}/full)`
   const varve = await startAlone(
     t,
     node.url,

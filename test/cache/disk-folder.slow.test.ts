@@ -112,6 +112,7 @@ t.test('a folder that is removed or emptied while varve runs is made again, and 
     await store(varve, [modules])
     await rm(path, { recursive: true, maxRetries: 9 })
     await until(isWhole, 'the folder is there again')
+    t.equal((await lstat(path)).mode & 0o777, 0o700, 'for its own user alone')
     for (const name of await readdir(path)) await rm(join(path, name), { recursive: true, maxRetries: 9 })
     await until(isWhole, 'its contents are there again')
     await store(varve, [blockByVersion])
