@@ -6,7 +6,7 @@ import { DiskTier } from '../cache/disk-tier.js'
 import { type LowerStore } from '../cache/tier.js'
 import { type WriteBudget } from '../cache/write-queue.js'
 import { type Config } from '../config/schema.js'
-import { bytesPerMb } from '../config/units.js'
+import { bytesPerGb, bytesPerMb } from '../config/units.js'
 import { type Metrics } from '../metrics/metrics.js'
 import { HostRecords } from '../peers/records.js'
 import { type HostLog } from '../peers/ipc-carrier.js'
@@ -46,7 +46,6 @@ const repeatEveryMs = 500
 const maxLoadMs = 3000
 // A disk that hangs delays a stop by this at most.
 const maxStopMs = 2000
-const bytesPerGb = 1024 ** 3
 
 /** Builds the disk tier on the log of this host, with the parts that keep its entries right. */
 export function diskBackendOf (

@@ -20,6 +20,7 @@ import { dirname, join } from 'node:path'
 import { type Logger } from 'pino'
 import { isAbsent, makeFolder, segmentName, writeFlags } from '../cache/disk-files.js'
 import { indexBytesPerEntry, maxEntriesOf } from '../cache/disk-tier.js'
+import { bytesPerGb, bytesPerMb } from '../config/units.js'
 
 /** Folder of a log that this process has locked. */
 export interface OpenFolder {
@@ -52,7 +53,6 @@ export interface DiskFolderFacts {
   readonly problems: readonly string[]
 }
 
-const bytesPerGb = 1024 ** 3
 const maxAnswerMs = 1000
 const descriptorsPath = '/proc/self/fd'
 // An empty file whose name marks a folder as varve's, so that no half-written mark can exist.
@@ -126,7 +126,7 @@ export async function inspectDiskFolder (path: string, maxGb: number, workers: n
     state,
     freeGb: rounded(freeGb),
     usedGb: rounded(usedGb),
-    maxIndexMb: Math.ceil(workers * maxEntriesOf(maxGb * bytesPerGb) * indexBytesPerEntry / 1024 ** 2),
+    maxIndexMb: Math.ceil(workers * maxEntriesOf(maxGb * bytesPerGb) * indexBytesPerEntry / bytesPerMb),
     problems: freeGb + usedGb >= maxGb
       ? []
       : [`the file system has ${rounded(freeGb)} GB free, too little for maxGb ${maxGb}`]

@@ -5,6 +5,8 @@ const kb = 1024
 
 /** Bytes of an MB in each key of the configuration. */
 export const bytesPerMb = kb ** 2
+/** Bytes of a GB in each key of the configuration. */
+export const bytesPerGb = kb ** 3
 
 const milliseconds: Readonly<Record<string, number>> = {
   ms: 1,
