@@ -26,8 +26,13 @@ type DeepPartial<T> = T extends readonly unknown[] ? T : T extends object ? { [K
 /** Changes of the configuration; `upstream` changes the only upstream, `isSandbox` has none. */
 export type ConfigChange = DeepPartial<Config> & { upstream?: object, isSandbox?: boolean }
 
-/** Starts varve in this process on free ports in front of an upstream. */
-export async function varveAt (t: Test, upstreamUrl: string, change: ConfigChange = {}): Promise<TestVarve> {
+/** Starts varve in this process on free ports in front of an upstream; a listener may get what workers log. */
+export async function varveAt (
+  t: Test,
+  upstreamUrl: string,
+  change: ConfigChange = {},
+  ofWorkers: { readonly onLogLine?: (line: string) => unknown } = {}
+): Promise<TestVarve> {
   const { upstream, isSandbox = false, ...rest } = change
   // Disables audits, which have tests of their own: stubs may never repeat a response. Raises the Redis timeout and
   // disables load shedding: test files run in parallel, and a test shares its event loop with upstream and varve.
@@ -48,7 +53,7 @@ export async function varveAt (t: Test, upstreamUrl: string, change: ConfigChang
   const varve = await startServing(
     { config, isSandbox },
     pino({ level: config.log.level }, { write: line => log.push(JSON.parse(line)) }),
-    program,
+    { ...program, ...ofWorkers },
     metrics
   )
   t.teardown(async () => {
