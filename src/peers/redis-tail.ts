@@ -29,7 +29,7 @@ export interface ProvenRoot {
 
 /** Parts that reading the tail together needs. */
 export interface RedisTailOptions {
-  readonly link: Pick<RedisLink, 'isSteady' | 'runScript'>
+  readonly link: Pick<RedisLink, 'isSteady' | 'runScript' | 'forgetScriptError'>
   readonly prefix: string
   /** Names what digests depend on, such as the release: only equal hosts read together. */
   readonly form: string
@@ -194,13 +194,19 @@ export class RedisTail implements SharedTail {
   release (): void {
     this.#waitsSinceMs = undefined
     this.#sample = undefined
-    if (this.#options.link.isSteady) this.#stream?.release().catch(() => {})
+    this.#releaseLease().catch(() => {})
   }
 
   close (): void {
     this.#isClosed = true
     clearTimeout(this.#stopTimer)
-    this.release()
+    // A host that no longer follows lacks no digests.
+    this.#releaseLease().catch(() => {}).finally(() => this.#options.link.forgetScriptError('tail'))
+  }
+
+  async #releaseLease (): Promise<void> {
+    await this.#appending
+    if (this.#options.link.isSteady) await this.#stream?.release()
   }
 
   /** Stops the other hosts too, because what all have read is wrong; tries until Redis has the stop. */

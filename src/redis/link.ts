@@ -160,6 +160,11 @@ export class RedisLink {
     return this.#scriptErrors.get(operation)
   }
 
+  /** Forgets the error of an operation that this process no longer needs. */
+  forgetScriptError (operation: RedisOperation): void {
+    this.#scriptErrors.delete(operation)
+  }
+
   /** Probes because another process has lost Redis; a failure opens the circuit. */
   async check (): Promise<void> {
     if (this.isUp) await this.#probe().catch(() => this.#breaker.open())

@@ -380,6 +380,19 @@ t.test('a reader that cannot write to Redis gives the lease up, and follows the 
   t.ok(first.counts.waited > waited)
 })
 
+t.test('a host that no longer follows shows no error of the digests', async t => {
+  const redis = await startRedis(t)
+  const link = redisLinkTo(t, redis.url, () => {})
+  await link.start({ onUp: () => {}, onDown: () => {} })
+  const ledger = new Ledger()
+  const host = await fleetAt(t, redis)(ledger, { link })
+  await grow(ledger, [host])
+  await redis.client.set(stream, 'of another type')
+  await until(() => link.scriptErrorOf('tail') !== undefined, 'digests are refused')
+  host.loop.close()
+  await until(() => link.scriptErrorOf('tail') === undefined, 'the error is over')
+})
+
 t.test('hosts go on when Redis loses its data, restarts or is gone', async t => {
   const redis = await startRedis(t)
   const start = fleetAt(t, redis)
@@ -453,6 +466,7 @@ t.test('no digest is fresh while the clock of Redis goes back', async t => {
   const host = await start(ledger, {
     link: {
       isSteady: true,
+      forgetScriptError: operation => inner.forgetScriptError(operation),
       runScript: async (...script) => {
         const reply = await inner.runScript(...script)
         if (Array.isArray(reply)) reply[0] = Number(reply[0]) - backSeconds

@@ -214,6 +214,7 @@ export async function breakableLink (t: Test, redis: RedisProcess): Promise<Brea
     failures: 0,
     link: {
       isSteady: true,
+      forgetScriptError: operation => inner.forgetScriptError(operation),
       runScript: async (operation, script, ...parts) => {
         const { breaks } = broken
         if (breaks === undefined || !script.includes(breaks)) return await inner.runScript(operation, script, ...parts)
