@@ -123,8 +123,8 @@ export class BypassedConnection {
     })
   }
 
-  // Writing past a pending response, or before unsent bytes, would change the order of responses. The parser gets the
-  // first chunk always, since its time limit for a head would end the connection.
+  // Returns false while a response is pending or bytes are unsent, because writing past them would change the order of
+  // responses. The parser gets the first chunk always, since its time limit for a head would end the connection.
   get #isIdle (): boolean {
     const socket = this.#socket
     return this.#hasParsed && this.#isTracked && this.#open === undefined && socket.writable &&

@@ -195,7 +195,7 @@ export function sizedBytes (bytes: Buffer): Buffer {
   return Buffer.concat([lengthBytes(bytes.length), bytes])
 }
 
-/** Returns a length as BCS prints it. */
+/** Returns a length in the form of BCS. */
 export function lengthBytes (length: number): Buffer {
   const bytes: number[] = []
   let rest = length

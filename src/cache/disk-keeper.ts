@@ -429,7 +429,7 @@ function sizeOf (segments: Iterable<KeptSegment>): number {
   return [...segments].reduce((sum, { bytes }) => sum + Math.ceil(bytes / blockBytes) * blockBytes, 0)
 }
 
-/** Calls a process that nothing waits for. */
+/** Runs a call to a process, and waits for nothing. */
 function run (call: () => Promise<void>): void {
   call().catch(() => {})
 }

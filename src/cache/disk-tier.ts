@@ -207,7 +207,7 @@ export class DiskTier implements LowerStore, OwnStore {
 
   /** Applies a purge of any process, in the order of their numbers. */
   async applyPurge (encoded: Uint8Array): Promise<boolean> {
-    // A purge that comes after the purges which a join returns is applied on top of them.
+    // Waits for a join, because a purge that comes later is applied on top of the purges that it returns.
     await this.#joining
     const purge = decodePurge(encoded)
     this.#purges.add(purge, this.#options.now())

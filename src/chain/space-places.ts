@@ -13,7 +13,7 @@ export interface SpacePlace {
    * `replacesAll` the list stays as it is while it has another space of the chain that the record does not replace.
    */
   put(record: SpaceRecord, replacesAll?: boolean): Promise<readonly SpaceRecord[]>
-  /** Reads the spaces that this process's upstreams last had. */
+  /** Reads the spaces that the upstreams of this process last had. */
   remembered(): Promise<ReadonlyArray<Pick<SpaceRecord, 'chainId' | 'name'>>>
 }
 

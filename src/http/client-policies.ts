@@ -84,7 +84,7 @@ export class ClientPolicies {
     return this.#isRequired && this.clientNameOf(request) === undefined
   }
 
-  /** Returns the client that limits and fair queueing count: a key's name, else a network. */
+  /** Returns the identity by which limits and fair queueing count clients: a key's name, else a network. */
   clientIdOf (request: RequestSource): string {
     const name = this.clientNameOf(request)
     if (name !== undefined) return `key ${name}`

@@ -77,7 +77,7 @@ export class FetchLeases {
       if (place === undefined) return undefined
       const purge = place.lastPurge
       const id = hash('sha256', `${purge} ${key}`, 'base64url')
-      // Equal reads of one process load side by side only results that cannot be shared, such as a large body.
+      // Equal reads of one process meet here only if their result cannot be shared, such as a large body.
       if (this.#waiting.has(id) || this.#held.has(id)) return undefined
       // Listens before it asks, so that it misses no end of a lease.
       const ended = new Promise<LeaseEnd>(resolve => {

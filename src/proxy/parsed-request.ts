@@ -33,7 +33,9 @@ const costOf = (text: string, { sent }: KnownRequest): number =>
 /** A request that memory answered before. */
 export interface KnownRequest {
   readonly parsed: ParsedRequest
-  /** Request as its bytes say; undefined for a request variant, which clients send in many forms. */
+  /**
+   * Parts of a request that is known by its bytes; undefined for a request variant, which clients send in many forms.
+   */
   readonly sent?: { readonly method: string, readonly url: string, readonly headers: IncomingHttpHeaders }
 }
 

@@ -157,7 +157,7 @@ async function post (
 
 /** Starts to trace requests for a collector, and reports the first failure of a row; `close` sends what is left. */
 export function startTracing<Request extends object> (options: OtlpOptions & Pick<TracerOptions, 'sample' | 'now'>) {
-  // Start at 0, so that an alert sees the first increase.
+  // Starts each count at 0, so that an alert sees the first increase.
   for (const result of ['sent', 'failed', 'dropped'] as const) options.count(result, 0)
   let isFailing = false
   const exporter = new OtlpExporter({
