@@ -12,7 +12,9 @@ const walks = {
   hit: { before: [byVersion(100), byVersion(100), byVersion(100)], target: byVersion(100) },
   miss: { before: [byVersion(100)], target: byVersion(101) },
   latest: { before: ['/v1/accounts/0x1'], target: '/v1/accounts/0x2' },
-  forwarded: { before: ['/v1/spec'], target: '/v1/spec' }
+  forwarded: { before: ['/v1/spec'], target: '/v1/spec' },
+  // The read finds another chain at the node.
+  reset: { before: [byVersion(100)], target: byVersion(101), change: { kind: 'otherChain', blocks: 400 } }
 }
 // Work of one request ends within the second time, and little other work begins in it.
 const [settleMs, traceMs] = [300, 10]
@@ -54,7 +56,7 @@ async function naming (source, file) {
 }
 
 async function walk (name, startVarve, startSandbox) {
-  const { before, target } = walks[name]
+  const { before, target, change } = walks[name]
   const node = await startSandbox({ blocks: 300, prunedBlocks: 0 })
   const varve = await startVarve({
     listen: '127.0.0.1:0',
@@ -66,6 +68,7 @@ async function walk (name, startVarve, startSandbox) {
   const read = async path => await (await fetch(`${varve.url}${path}`)).arrayBuffer()
   for (const path of before) await read(path)
   await pause(settleMs)
+  if (change !== undefined) node.faults.add(change)
   globalThis.walked = []
   await read(target)
   await pause(traceMs)
