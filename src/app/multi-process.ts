@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { isDeepStrictEqual } from 'node:util'
 import { type Logger } from 'pino'
 import { type LogKeeper, type LogMember } from '../cache/disk-keeper.js'
 import { LocalBuckets } from '../clients/token-buckets.js'
@@ -116,7 +117,16 @@ class PrimaryProcess implements Serving {
     // This process has opened the folder for all workers, those of the next configuration too.
     const { disk, memory } = this.#config.cache
     const ofStart = this.sharesMemory ? { disk, memory } : { disk }
-    const group = await this.#addGroup({ ...next, cache: { ...next.cache, ...ofStart } })
+    const config = { ...next, cache: { ...next.cache, ...ofStart } }
+    // Keys of clients change often, so they end no worker.
+    const areKeysOther = !isDeepStrictEqual(this.#config.clients, next.clients) &&
+      isDeepStrictEqual({ ...this.#config, clients: next.clients }, config)
+    const replaced = areKeysOther ? before.map(async group => await group.replaceClients(config)) : []
+    if (areKeysOther && (await Promise.all(replaced)).every(Boolean)) {
+      this.#config = config
+      return
+    }
+    const group = await this.#addGroup(config)
     try {
       await this.workerPool.rollOut(group)
     } catch (error) {
@@ -310,6 +320,15 @@ class WorkerGroup implements WorkerPoolOptions {
         worker.calls.call(replaceTimeoutMs, 'replaceUpstreams', this.#workerConfig()).catch(() => {})
       }
     }
+  }
+
+  /** Replaces the keys of clients in running workers, and in those that start later; false if one did not confirm. */
+  async replaceClients ({ clients }: Config): Promise<boolean> {
+    this.config = { ...this.config, clients }
+    const replaced = this.#primary.workerPool.all.filter(worker => worker.hasSpec(this)).map(async worker =>
+      await worker.calls.call(replaceTimeoutMs, 'replaceClients', this.#workerConfig())
+    )
+    return (await Promise.allSettled(replaced)).every(({ status }) => status === 'fulfilled')
   }
 
   startMessage (): StartMessage {

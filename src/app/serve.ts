@@ -1,4 +1,5 @@
 import { randomInt, randomUUID } from 'node:crypto'
+import { unwatchFile, watchFile } from 'node:fs'
 import { type FastifyInstance } from 'fastify'
 import { type Logger } from 'pino'
 import { LocalBuckets } from '../clients/token-buckets.js'
@@ -226,6 +227,34 @@ function subjectOf (body: Buffer): { all: boolean, read: object } {
   return {
     all: false,
     read: { method, url: String(url).slice(0, maxShownChars), body: text?.slice(0, maxShownChars) }
+  }
+}
+
+// Polls: file watches miss a switched symlink (Kubernetes secrets) and changes on network file systems.
+const keysFileCheckMs = 2000
+
+/** Watches the file of client keys, and reloads when it has changed. */
+export class KeysFileWatch {
+  #file: string | null = null
+  #reload = async (): Promise<unknown> => undefined
+
+  // Errors are for `reload` to report.
+  readonly #onChange = (): void => {
+    this.#reload().catch(() => {})
+  }
+
+  /** Watches the file of the configuration in use, if it has one, instead of another. */
+  use (file: string | null, reload: () => Promise<unknown>): void {
+    this.#reload = reload
+    if (file === this.#file) return
+    this.close()
+    if (file !== null) watchFile(file, { interval: keysFileCheckMs, persistent: false }, this.#onChange)
+    this.#file = file
+  }
+
+  close (): void {
+    if (this.#file !== null) unwatchFile(this.#file, this.#onChange)
+    this.#file = null
   }
 }
 

@@ -1,9 +1,10 @@
 import { fileURLToPath } from 'node:url'
 import { configFromObject, type VarveConfig } from '../config/load.js'
 import { type ReloadedKeys } from '../config/restart-keys.js'
+import { type Config } from '../config/schema.js'
 import { type PurgeResult } from '../http/admin-app.js'
 import { openLog } from './log.js'
-import { startServing } from './serve.js'
+import { KeysFileWatch, startServing } from './serve.js'
 
 export { ConfigError, type Mistake, type Place } from '../config/config-error.js'
 export { type VarveConfig } from '../config/load.js'
@@ -57,20 +58,35 @@ export async function startVarve (config: VarveConfig, options: StartOptions = {
     }
   )
   const closing: { done?: Promise<void> } = {}
+  const keysFile = new KeysFileWatch()
+  watchKeys(config, valid)
   return {
     url: varve.url,
     adminUrl: varve.adminUrl,
     status: async () => await varve.status(),
     purge: async scope => await varve.purge(Buffer.from(JSON.stringify(scope))),
-    reload: async next => {
-      const valid = configFromObject(next)
-      masker.addSecretsOf(valid)
-      return await varve.reload(valid)
-    },
+    reload,
     // The drain is for load balancers; an embedding program stops sending requests by itself.
     close: async () => {
+      keysFile.close()
       closing.done ??= varve.stop({ drainMs: 0 })
       await closing.done
     }
+  }
+
+  async function reload (next: VarveConfig): Promise<ReloadedKeys> {
+    const valid = configFromObject(next)
+    masker.addSecretsOf(valid)
+    const keys = await varve.reload(valid)
+    watchKeys(next, valid)
+    return keys
+  }
+
+  function watchKeys (given: VarveConfig, { clients }: Config): void {
+    keysFile.use(clients.keysFile, async () => {
+      await reload(given).catch((error: unknown) =>
+        log.error({ reason: (error as Error).message }, 'new clients.keysFile rejected: the previous keys stay in use')
+      )
+    })
   }
 }

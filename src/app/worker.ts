@@ -1,6 +1,7 @@
 import cluster from 'node:cluster'
 import { type Logger } from 'pino'
 import { type LogMember } from '../cache/disk-keeper.js'
+import { type Config } from '../config/schema.js'
 import { LocalBuckets, noBuckets } from '../clients/token-buckets.js'
 import { Metrics } from '../metrics/metrics.js'
 import { processStatusOf } from '../http/status.js'
@@ -55,7 +56,7 @@ export async function runWorker (io: Io): Promise<ExitCode> {
   const metrics = new Metrics()
   metrics.process.countLostLines(lostLines)
   const unwatch = watchDescriptors(log, () => metrics.process.descriptorsExhausted())
-  const serving = link.serve(start, log, metrics)
+  const serving = link.serve(start, log, metrics, config => masker.addSecretsOf(config))
   installFaultHandlers(io, log, masker, {
     metrics,
     stop: async deadlines => {
@@ -86,6 +87,7 @@ class PrimaryLink {
   readonly #logMember = new Deferred<LogMember>()
   readonly #server = new Deferred<ProxyServer>()
   #mask = (text: string): string => text
+  #onReload = (_config: Config): void => {}
   #replacing: Promise<void> = Promise.resolve()
 
   constructor (send: (message: ToPrimary) => void) {
@@ -107,7 +109,13 @@ class PrimaryLink {
   }
 
   /** Serves until a `stop` message. */
-  async serve (start: StartMessage, log: Logger, metrics: Metrics): Promise<void> {
+  async serve (
+    start: StartMessage,
+    log: Logger,
+    metrics: Metrics,
+    onReload: (config: Config) => void
+  ): Promise<void> {
+    this.#onReload = onReload
     const primary = this.#primary
     const server = await buildProxyServer(start.config, start.sandbox, log, metrics, this.#hostOf(start))
     this.#mask = server.mask
@@ -156,6 +164,14 @@ class PrimaryLink {
       replaceUpstreams: async config => {
         this.#replacing = this.#replacing.then(async () => await (await built).replaceUpstreams(config)).catch(() => {})
         await this.#replacing
+      },
+      replaceClients: async config => {
+        const replaced = this.#replacing.then(async () => {
+          this.#onReload(config)
+          await (await built).reload(config)
+        })
+        this.#replacing = replaced.catch(() => {})
+        await replaced
       }
     }
   }

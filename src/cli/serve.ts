@@ -3,7 +3,7 @@ import { exampleTargetAt, indexTarget, infoTarget, otherExampleTargetAt } from '
 import { watchDescriptors } from '../app/listen.js'
 import { type ExitCode, exitCodes, installFaultHandlers, type Io, waitForStopSignal } from '../app/io.js'
 import { openLog } from '../app/log.js'
-import { ConfigReloader, startServing } from '../app/serve.js'
+import { ConfigReloader, KeysFileWatch, startServing } from '../app/serve.js'
 import { type Flags, type LoadedConfig, loadConfig } from '../config/load.js'
 import { type Config } from '../config/schema.js'
 import { maskUrl } from '../config/secrets.js'
@@ -35,15 +35,20 @@ export async function serve (flags: Flags, io: Io): Promise<ExitCode> {
   const varve = await started.catch((error: unknown) => {
     throw new Error(masker.mask((error as Error).message), { cause: error })
   })
+  const keysFile = new KeysFileWatch()
+  const watchKeys = ({ clients }: Config): void => keysFile.use(clients.keysFile, async () => await reloader.reload())
+  watchKeys(loaded.config)
   reloader.start(async config => {
     masker.addSecretsOf(config)
     const keys = await varve.reload(config)
     useForm(config)
+    watchKeys(config)
     return keys
   })
   const unwatch = watchDescriptors(log, () => metrics.process.descriptorsExhausted())
   if (io.isTerminal || loaded.isSandbox) io.out(bannerOf(varve, loaded))
   log.info({ signal: await stopSignal }, 'stopping')
+  keysFile.close()
   reloader.close()
   unwatch()
   await varve.stop()

@@ -1,10 +1,10 @@
-import { type z } from 'zod'
+import { z } from 'zod'
 import { ConfigError, type Mistake } from './config-error.js'
 import { isLoopback } from './ip-networks.js'
 import { mistakesFromIssues } from './mistakes.js'
 import { type ConfigFile, readYaml, type ConfigTree } from './read-yaml.js'
 import { resolveReferences } from './references.js'
-import { type Config, configSchema } from './schema.js'
+import { clientKeysSchema, type Config, configSchema } from './schema.js'
 import { shownPath } from './secrets.js'
 import { startMistakes } from './start-checks.js'
 import { convertUnitsInTree } from './units.js'
@@ -158,7 +158,7 @@ export function loadConfig (environment: Environment, flags: Flags, options: Con
     )
   }
   return {
-    config: { ...withProxies(config, environment), ...(fromFiles.length > 0 && { fromFiles }) },
+    config: { ...withProxies(withKeysFile(config), environment), ...(fromFiles.length > 0 && { fromFiles }) },
     missingSecrets,
     isSandbox: isSandbox === true
   }
@@ -173,7 +173,27 @@ export function configFromObject (given: unknown): Config {
     ? startMistakes(config)
     : [{ path: 'upstreams', message: 'expected the URL of a full node, such as [{ url: \'http://127.0.0.1:8081\' }]' }]
   if (mistakes.length > 0) throw new ConfigError(mistakes)
-  return config
+  return withKeysFile(config)
+}
+
+/** Adds the keys of `clients.keysFile`; throws a ConfigError with every mistake in it. */
+function withKeysFile (config: Config): Config {
+  const { clients } = config
+  if (clients.keysFile === null) return config
+  const file = readYaml(clients.keysFile)
+  // Under the names of the configuration, by which messages know secrets.
+  const tree = { clients: file.tree }
+  const parsed = z.strictObject({ clients: z.strictObject({ keys: clientKeysSchema }) }).safeParse(tree)
+  if (!parsed.success) {
+    const placeOf: ConfigFile['placeOf'] = ([, ...path], of) => file.placeOf(path, of)
+    throw new ConfigError(mistakesFromIssues(parsed.error.issues, tree, new Map(), { placeOf }), clients.keysFile)
+  }
+  const keys = [...clients.keys, ...parsed.data.clients.keys]
+  if (!clientKeysSchema.safeParse(keys).success) {
+    const message = 'expected names and keys that clients.keys of the configuration does not have'
+    throw new ConfigError([{ path: 'keys', message }], clients.keysFile)
+  }
+  return { ...config, clients: { ...clients, keys } }
 }
 
 /** Applies the variables of OpenTelemetry that name a collector; returns their mistakes. */

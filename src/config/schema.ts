@@ -112,6 +112,16 @@ const clientKey = z.string().regex(/^[\x21-\x7e]+$/, 'expected a key of printabl
   'printable ASCII without blanks'
 )
 
+/** Schema of the keys of clients, in the configuration or in a file of their own. */
+export const clientKeysSchema = z.array(z.strictObject({
+  name,
+  key: clientKey,
+  requestsPerSecond: positive.nullable().default(null),
+  requestsPerDay: positive.nullable().default(null),
+  endpoints: z.array(z.enum([...endpointNames, 'other'])).nullable().default(null),
+  origins: z.array(origin).nullable().default(null)
+})).default([]).superRefine(rejectDuplicateClients, { when: ({ value }) => Array.isArray(value) })
+
 const resolveTo = z.string().refine(
   text => text === 'any' || text === 'all' || isIP(text) !== 0,
   'expected any, all or an IP address'
@@ -274,11 +284,10 @@ export const configSchema = z.strictObject({
   }).prefault({}),
   clients: z.strictObject({
     required: z.boolean().default(false),
-    keys: z.array(z.strictObject({ name, key: clientKey, requestsPerSecond: positive.nullable().default(null) }))
-      .default([])
-      .superRefine(rejectDuplicateClients, { when: ({ value }) => Array.isArray(value) })
-  }).prefault({}).superRefine(({ required, keys }, context) => {
-    if (required && keys.length === 0) {
+    keys: clientKeysSchema,
+    keysFile: optionalFile
+  }).prefault({}).superRefine(({ required, keys, keysFile }, context) => {
+    if (required && keys.length === 0 && keysFile === null) {
       reject(context, ['keys'], 'expected at least one key, because required is true')
     }
   }),

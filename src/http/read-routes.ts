@@ -64,7 +64,12 @@ export function addReadRoutes (app: FastifyInstance, context: ListenerContext): 
     // Exempts preflights, which carry no key.
     const isPreflight = request.method === 'OPTIONS' && context.cors.isPreflight(request.headers)
     try {
-      if (!isPreflight && request.routeOptions.url !== healthPath) await access.requireAccess(request.raw)
+      if (!isPreflight && request.routeOptions.url !== healthPath) {
+        await access.requireAccess(
+          request.raw,
+          () => matchEndpoint(request.originalUrl, request.method)?.endpoint.name ?? 'other'
+        )
+      }
     } catch (error) {
       sendFailure(context, hijackExchange(request, reply, context), error)
     }

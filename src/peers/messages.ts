@@ -135,4 +135,5 @@ export interface WorkerMethods extends LogMember {
   purgeLocally(body: Uint8Array, begun: string | undefined): Promise<boolean>
   setCordoned(upstream: string, isCordoned: boolean): Promise<boolean>
   replaceUpstreams(config: Config): Promise<void>
+  replaceClients(config: Config): Promise<void>
 }

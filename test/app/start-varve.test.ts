@@ -1,10 +1,13 @@
 import { createServer, type Server } from 'node:http'
 import { type AddressInfo } from 'node:net'
 import { once } from 'node:events'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { startSandbox, type Sandbox } from '#sandbox'
 import { ConfigError, startVarve, type VarveConfig } from '../../src/app/start-varve.js'
 import { sendRequest } from '../support/client.js'
+import { until } from '../support/until.js'
 
 const modules = '/v1/accounts/0x1/modules?ledger_version=2000&limit=1'
 const onFreePorts = { listen: '127.0.0.1:0', admin: { listen: '127.0.0.1:0' } }
@@ -69,6 +72,30 @@ t.test('a program reads the status, purges and reloads without the admin listene
     needsRestart: ['admin.listen']
   })
   t.match(await sendRequest(varve.url, '/v1/spec.json'), { status: 404 })
+})
+
+t.test('startVarve takes keys from a file of their own when it changes', async t => {
+  const { url: upstream } = await node(t)
+  const keysFile = join(t.testdir({ 'keys.yaml': 'keys: [{ name: one, key: k-one }]' }), 'keys.yaml')
+  const lines: string[] = []
+  const varve = await startVarve({
+    ...onFreePorts,
+    upstreams: [{ url: upstream }],
+    clients: { required: true, keysFile }
+  }, { onLogLine: line => lines.push(line) })
+  t.teardown(async () => {
+    await varve.close()
+  })
+  const statusOf = async (key: string): Promise<number> =>
+    (await sendRequest(varve.url, modules, { headers: { 'x-api-key': key } })).status
+  t.same([await statusOf('k-one'), await statusOf('k-two')], [200, 401])
+  writeFileSync(keysFile, 'keys: [{ name: two, key: k-two }]')
+  await until(async () => await statusOf('k-two') === 200, 'the new key is taken', 10_000)
+  t.equal(await statusOf('k-one'), 401)
+  writeFileSync(keysFile, 'keys: k-three')
+  await until(() => lines.some(line => /clients\.keysFile rejected/.test(line)), 'the file is rejected', 10_000)
+  t.equal(await statusOf('k-two'), 200)
+  t.notMatch(lines.join(''), /k-two|k-three/)
 })
 
 t.test('startVarve reports every mistake of its configuration and listens nowhere', async t => {

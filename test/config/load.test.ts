@@ -4,7 +4,7 @@ import t, { type Test } from 'tap'
 import { parse, stringify } from 'yaml'
 import { type Environment, type Flags, type LoadedConfig, loadConfig } from '../../src/config/load.js'
 import { ConfigError, type Mistake, mistakeText } from '../../src/config/config-error.js'
-import { configSchema } from '../../src/config/schema.js'
+import { type Config, configSchema } from '../../src/config/schema.js'
 import { workerConfigOf } from '../../src/app/multi-process.js'
 
 // Published keys with their defaults, and one upstream: renaming a key breaks operators' files.
@@ -51,7 +51,7 @@ pruned: { serveCached: true, answerLocally: true }
 pages: { eventsTtlSeconds: 3600, pinned: false, strict: false }
 audit: { share: 0.001, followedShare: 0.01 }
 limits: { bodyKb: 1024, headerKb: 16, connections: null, inFlightMb: null, loopLagMs: 100, client: { requestsPerSecond: null, burst: null, exemptHits: true } }
-clients: { required: false, keys: [] }
+clients: { required: false, keys: [], keysFile: null }
 savings: { pricePerMillion: {} }
 passThrough: reads
 tracing: { otlpUrl: null, headers: {}, serviceName: varve, sample: 0.01 }
@@ -252,6 +252,39 @@ t.test('a file that is not a configuration is reported with its name', async t =
   t.match(mistakesOf(() => loadConfig({ VARVE_CONFIG: join(dir, 'missing.yaml') }, {})), [{
     path: join(dir, 'missing.yaml')
   }])
+})
+
+t.test('keys in a file of their own join those of the configuration, and a mistake names that file', async t => {
+  const folder = t.testdir({})
+  const [config, keysFile] = [join(folder, 'varve.yaml'), join(folder, 'keys.yaml')]
+  writeFileSync(config, `clients: { keys: [{ name: own, key: k-own }], keysFile: "${keysFile}" }`)
+  const loadKeys = (text: string): Config['clients'] => {
+    writeFileSync(keysFile, text)
+    return loadConfig({}, { config }).config.clients
+  }
+  t.match(loadKeys('keys: [{ name: other, key: k-other, endpoints: [view], origins: ["https://a.example"] }]').keys, [
+    { name: 'own', endpoints: null, origins: null, requestsPerDay: null },
+    { name: 'other', key: 'k-other', endpoints: ['view'], origins: ['https://a.example'], requestsPerDay: null }
+  ])
+  t.equal(loadKeys('').keys.length, 1)
+  for (
+    const [text, path] of [
+      ['keys:\n  - { name: a }', 'clients.keys.0.key'],
+      ['keys:\n  - { name: a, key: "s3cret key" }', 'clients.keys.0.key'],
+      ['keys:\n  - { name: a, key: k-a, endpoints: [views] }', 'clients.keys.0.endpoints.0'],
+      ['keys:\n  - { name: a, key: k-a }\nrequired: true', 'clients.required'],
+      ['keys:\n  - { name: own, key: k-a }', 'keys'],
+      ['keys:\n  - { name: a, key: k-own }', 'keys']
+    ] as const
+  ) {
+    try {
+      loadKeys(text)
+      t.fail(text)
+    } catch (error) {
+      t.match(error, { file: keysFile, mistakes: [{ path }] })
+      t.notMatch((error as Error).message, /s3cret|k-own|k-a/)
+    }
+  }
 })
 
 t.test('each worker gets its share of limits, but of a rate, which workers take from one bucket', async t => {

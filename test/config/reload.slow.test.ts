@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
@@ -118,6 +118,34 @@ t.test('SIGHUP reloads client keys, limits and trusted proxies and keeps used bu
     /varve_client_requests_total\{client="shop",outcome="miss"\} [1-9]/
   )
   t.notMatch(command.out(), /k-before|k-after/)
+})
+
+t.test('a changed file of keys is taken by itself; after a mistake in it the keys of before stay', async t => {
+  const upstream = await startSandboxNode(t, { prunedBlocks: 0 })
+  const folder = t.testdir({ 'keys.yaml': 'keys: [{ name: one, key: k-one }]' })
+  const [file, config] = [join(folder, 'keys.yaml'), join(folder, 'v.yaml')]
+  const replace = (text: string): void => {
+    writeFileSync(`${file}.new`, text)
+    renameSync(`${file}.new`, file)
+  }
+  const text = `upstreams: [{ url: "${upstream.url}" }]\n` +
+    `clients: { required: true, keys: [{ name: fixed, key: k-fixed }], keysFile: "${file}" }\n`
+  writeFileSync(config, text)
+  const { command, url } = await reloadable(t, text, config)
+  const statuses = async (): Promise<number[]> =>
+    await Promise.all(
+      ['k-one', 'k-two', 'k-fixed'].map(async key =>
+        (await sendRequest(url, modules(2000), { headers: { 'x-api-key': key } })).status
+      )
+    )
+  t.same(await statuses(), [200, 401, 200])
+  replace('keys: [{ name: two, key: k-two }]')
+  await command.waitForOutput(/configuration reloaded/)
+  t.same(await statuses(), [401, 200, 200])
+  replace('keys: [{ name: two, kay: k-three }]')
+  await command.waitForOutput(/keys\.yaml.*unknown key/)
+  t.same(await statuses(), [401, 200, 200])
+  t.notMatch(command.out(), /k-one|k-two|k-three|k-fixed/)
 })
 
 t.test('varve finishes requests to an upstream that a reload removes', async t => {

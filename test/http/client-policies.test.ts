@@ -212,6 +212,62 @@ t.test('a known key has its own limit from any address; without one the address 
   t.ok(Number(await varve.metric('varve_limited_total{by="address"}')) >= 2)
 })
 
+t.test('a key for some endpoints or origins gets 403 for all else, cached or not', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t, untouched, {
+    clients: {
+      keys: [
+        { name: 'modules', key: 'k-modules', endpoints: ['account_modules'] },
+        { name: 'page', key: 'k-page', origins: ['https://app.example'] },
+        ...keys
+      ]
+    }
+  })
+  const [block, spec] = ['/v1/blocks/by_version/2000', '/v1/spec.json']
+  for (const target of [modules(100), block, spec]) await varve.get(target, bearer('k-shop-51'))
+  sandbox.requests.reset()
+  const from = async (target: string, key: string, origin?: string): Promise<TestResponse> =>
+    await varve.get(target, { headers: { ...bearer(key).headers, ...(origin !== undefined && { origin }) } })
+  // Repeats: the bytes of a request that memory answered are remembered.
+  for (let round = 0; round < 3; round++) {
+    t.match(await from(modules(100), 'k-modules'), { status: 200, headers: { 'cache-status': /hit/ } })
+    for (const target of [block, spec, '/v1/nowhere']) {
+      t.match(await from(target, 'k-modules'), {
+        status: 403,
+        body: /"this key is not for the endpoint (?:block_by_version|other)".*"api_disabled"/,
+        headers: { 'cache-status': 'varve; detail=rejected' }
+      }, target)
+    }
+    t.match(await from(block, 'k-page', 'https://app.example'), { status: 200 })
+    for (const origin of [undefined, 'https://other.example', 'null']) {
+      t.match(await from(block, 'k-page', origin), {
+        status: 403,
+        body: /"this key is not for requests of this Origin"/
+      })
+    }
+    t.match(await from(block, 'k-shop-51'), { status: 200, headers: { 'cache-status': /hit/ } })
+  }
+  t.equal(sandbox.requests.countFor('block_by_version'), 0)
+})
+
+t.test('a quota of a day can be used at once, and comes back evenly; its 429 names it', async t => {
+  for (const exemptHits of [true, false]) {
+    const { varve } = await varveAtSandbox(t, untouched, {
+      limits: { client: { exemptHits } },
+      clients: { keys: [{ name: 'daily', key: 'k-daily', requestsPerSecond: 1000, requestsPerDay: 5 }] }
+    })
+    t.same(await misses(varve, 12, bearer('k-daily')), { 200: 5, 429: 7 })
+    const limited = await varve.get(modules(999), bearer('k-daily'))
+    t.match(limited, {
+      body: /"too many requests: 5 per day for this key"/,
+      headers: { 'ratelimit-policy': '"key-day";q=5;w=86400', ratelimit: /^"key-day";r=0;t=172\d\d$/ }
+    })
+    t.equal(limited.headers['retry-after'], limited.headers.ratelimit?.toString().split('t=')[1])
+    const hit = await varve.get(modules(100), bearer('k-daily'))
+    t.equal(hit.status, exemptHits ? 200 : 429)
+    t.equal((await varve.get(modules(999))).status, 200, 'an address has no such quota')
+  }
+})
+
 t.test('where a key is required, nothing is served without one, cached or not; preflights pass', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, untouched, { clients: { required: true, keys } })
   const targets = [

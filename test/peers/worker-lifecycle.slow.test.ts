@@ -65,6 +65,28 @@ function changed (upstreamUrl: string, change: object): Config {
   })
 }
 
+t.test('other keys of clients are taken by every worker, and none starts again', async t => {
+  const upstream = await startSandboxNode(t, { prunedBlocks: 0 })
+  const varve = await varveAt(t, upstream.url, { ...quietConfig, workers: 2 })
+  const withKey = (key: string): Config =>
+    changed(upstream.url, { clients: { required: true, keys: [{ name: 'app', key }] } })
+  await varve.reload(withKey('k-one'))
+  const before = await allPidsOf(varve, 2)
+  t.match(await varve.reload(withKey('k-two')), { changed: ['clients.keys.0.key'], needsRestart: [] })
+  for (const [key, status] of [['k-one', 401], ['k-two', 200]] as const) {
+    // Each connection may reach another worker.
+    for (let nth = 0; nth < 8; nth++) {
+      t.match(await varve.get(modules(777), { headers: { 'x-api-key': key, connection: 'close' } }), { status })
+    }
+  }
+  t.same(await allPidsOf(varve, 2), before)
+  process.kill(before[0] ?? NaN, 'SIGKILL')
+  await until(async () => !(await allPidsOf(varve, 2)).includes(before[0] ?? NaN), 'another worker serves', 10_000)
+  for (let nth = 0; nth < 8; nth++) {
+    t.match(await varve.get(modules(777), { headers: { 'x-api-key': 'k-two', connection: 'close' } }), { status: 200 })
+  }
+})
+
 /** Sends a read on a new connection; returns its outcome, `hung` after eight seconds. */
 async function readOnNewConnection (url: string, target: string): Promise<string> {
   return await new Promise(resolve => {

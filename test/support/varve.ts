@@ -2,6 +2,7 @@ import { join } from 'node:path'
 import { pino } from 'pino'
 import { type Test } from 'tap'
 import { startServing, type Varve } from '../../src/app/serve.js'
+import { type z } from 'zod'
 import { configSchema, type Config } from '../../src/config/schema.js'
 import { Metrics } from '../../src/metrics/metrics.js'
 import { startSandbox, type Sandbox, type SandboxOptions } from '#sandbox'
@@ -24,7 +25,9 @@ export interface TestVarve extends Varve {
 type DeepPartial<T> = T extends readonly unknown[] ? T : T extends object ? { [K in keyof T]?: DeepPartial<T[K]> } : T
 
 /** Changes of the configuration; `upstream` changes the only upstream, `isSandbox` has none. */
-export type ConfigChange = DeepPartial<Config> & { upstream?: object, isSandbox?: boolean }
+export type ConfigChange =
+  & DeepPartial<Omit<Config, 'clients'>>
+  & { upstream?: object, isSandbox?: boolean, clients?: z.input<typeof configSchema>['clients'] }
 
 /** Starts varve in this process on free ports in front of an upstream; a listener may get what workers log. */
 export async function varveAt (
