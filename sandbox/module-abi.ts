@@ -17,8 +17,8 @@ export function renderingOf (release: string): Rendering {
   return { isEnum: rank >= 1, variants: rank >= 2 }
 }
 
-/** Declaration of a view function; `T0` is its first type parameter. */
-export interface ViewSignature {
+/** Declaration of a function; `T0` is its first type parameter. */
+export interface FunctionSignature {
   readonly typeParameterCount: number
   readonly params: readonly string[]
   readonly returns: readonly string[]
@@ -35,7 +35,7 @@ const manyTypes = [
 ]
 
 /** View functions that can be called, by full name; those of 0xfeed::oracle read generated state. */
-export const viewSignatures: Readonly<Record<string, ViewSignature>> = {
+export const viewSignatures: Readonly<Record<string, FunctionSignature>> = {
   '0x1::block::get_current_block_height': { typeParameterCount: 0, params: [], returns: ['u64'] },
   '0x1::coin::balance': { typeParameterCount: 1, params: ['address'], returns: ['u64'] },
   '0x1::timestamp::now_microseconds': { typeParameterCount: 0, params: [], returns: ['u64'] },
@@ -45,6 +45,20 @@ export const viewSignatures: Readonly<Record<string, ViewSignature>> = {
   '0xfeed::oracle::at_most_a_hundred': { typeParameterCount: 0, params: ['u64'], returns: ['u64'] },
   '0xfeed::oracle::echo': { typeParameterCount: 1, params: ['T0'], returns: ['T0'] },
   '0xfeed::oracle::several': { typeParameterCount: 0, params: manyTypes, returns: manyTypes }
+}
+
+const transfer: FunctionSignature = { typeParameterCount: 0, params: ['&signer', 'address', 'u64'], returns: [] }
+
+/** Transfers that take effect, by full name. */
+const transferSignatures: Readonly<Record<string, FunctionSignature>> = {
+  '0x1::aptos_account::transfer': transfer,
+  '0x1::aptos_account::transfer_coins': { ...transfer, typeParameterCount: 1 },
+  '0x1::coin::transfer': { ...transfer, typeParameterCount: 1 },
+  '0x1::primary_fungible_store::transfer': {
+    typeParameterCount: 1,
+    params: ['&signer', '0x1::object::Object<T0>', 'address', 'u64'],
+    returns: []
+  }
 }
 
 const abilities: ReadonlyArray<StructAbi['abilities']> = [['key'], ['copy', 'drop', 'store'], ['drop', 'store'], [
@@ -67,9 +81,11 @@ export function moduleRecord (module: Module, rendering: Rendering): ModuleRecor
       friends: traitAt(0) % 3 === 0 ? [`${id}_admin`] : [],
       exposed_functions: [
         ...Array.from({ length: 1 + traitAt(1) % 3 }, (_, index) => functionAbiOf(index, traitAt(2 + index))),
-        // Lists the view functions that can be called, since clients read their parameters from the ABI.
-        ...Object.entries(viewSignatures).flatMap(([name, signature]) =>
-          name.startsWith(`${id}::`) ? viewFunctionAbiOf(name.slice(id.length + 2), signature) : []
+        // Lists what can be called, since clients read the parameters from the ABI.
+        ...[viewSignatures, transferSignatures].flatMap(signatures =>
+          Object.entries(signatures).filter(([name]) => name.startsWith(`${id}::`)).map(([name, signature]) =>
+            declaredFunctionAbiOf(name.slice(id.length + 2), signature, signatures === viewSignatures)
+          )
         )
       ],
       structs: Array.from(
@@ -92,12 +108,16 @@ function functionAbiOf (index: number, trait: number): FunctionAbi {
   }
 }
 
-function viewFunctionAbiOf (name: string, { typeParameterCount, params, returns }: ViewSignature): FunctionAbi {
+function declaredFunctionAbiOf (
+  name: string,
+  { typeParameterCount, params, returns }: FunctionSignature,
+  isView: boolean
+): FunctionAbi {
   return {
     name,
     visibility: 'public',
-    is_entry: false,
-    is_view: true,
+    is_entry: !isView,
+    is_view: isView,
     generic_type_params: Array.from({ length: typeParameterCount }, () => ({ constraints: [] })),
     params: [...params],
     return: [...returns]

@@ -4,7 +4,8 @@ import { requestedFormat, type RequestContext, successResponse } from './request
 import { makeResponse, type SandboxResponse } from './make-response.js'
 
 const chainNames: Readonly<Record<number, string>> = { 1: 'mainnet', 2: 'testnet', 3: 'devnet', 4: 'testing' }
-const gasPriceBuckets = [100, 150, 300, 500, 1_000, 3_000]
+// The official client reserves two million units of gas, for which 100,000,000 are enough at each but the last.
+const gasPriceBuckets = [10, 15, 20, 30, 40, 100]
 
 /** Reads the index: the position and the release of the node. */
 export function readIndex (context: RequestContext): SandboxResponse {
@@ -90,7 +91,7 @@ export function readGasPrice (context: RequestContext): SandboxResponse {
     format,
     JSON.stringify(
       {
-        deprioritized_gas_estimate: Math.min(regular, 100),
+        deprioritized_gas_estimate: Math.min(regular, 10),
         gas_estimate: regular,
         prioritized_gas_estimate: Number(gasPriceBuckets[bucketIndex + 1])
       }

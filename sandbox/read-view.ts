@@ -23,7 +23,7 @@ import {
 import { boolValue, type EncodedValue, readValue, u128Value, u64Value, valueBytes } from './values.js'
 import { type SandboxResponse } from './make-response.js'
 import { balanceAt, frameworkResourceAt, moduleAt } from './state.js'
-import { type ViewSignature, viewSignatures } from './module-abi.js'
+import { type FunctionSignature, viewSignatures } from './module-abi.js'
 import { nativeCoinType } from './resources.js'
 import { digestBytes, DigestRandom } from './digests.js'
 import { type Ledger } from './ledger.js'
@@ -57,7 +57,7 @@ function requireViewFunction (
   request: ViewRequest,
   path: string,
   version: bigint
-): ViewSignature {
+): FunctionSignature {
   const { address, module, types } = request
   if (moduleAt(ledger, address, module, version) === undefined) {
     throw invalidInput(
@@ -74,7 +74,7 @@ function requireViewFunction (
   return calledView
 }
 
-function argumentsOf (calledView: ViewSignature, request: ViewRequest, path: string): EncodedValue[] {
+function argumentsOf (calledView: FunctionSignature, request: ViewRequest, path: string): EncodedValue[] {
   const given: ReadonlyArray<(type: TypeTag) => Buffer> = 'bytes' in request
     ? request.bytes.map(bytes => () => bytes)
     : request.arguments.map(argument => type => valueBytes(type, argument))
@@ -91,7 +91,7 @@ function argumentsOf (calledView: ViewSignature, request: ViewRequest, path: str
   })
 }
 
-function argumentCount ({ params }: ViewSignature, request: ViewRequest, path: string): string {
+function argumentCount ({ params }: FunctionSignature, request: ViewRequest, path: string): string {
   if ('bytes' in request) {
     return `wrong number of arguments for ${path}: expected ${params.length}, got ${request.bytes.length}`
   }

@@ -92,7 +92,7 @@ function hostAndPortOf (server: Server): string {
 }
 
 const maxControlBodyBytes = 65_536
-// A hundredth of what the faucet has; client libraries reserve a fifth of it for gas.
+// A hundredth of what the faucet has.
 const maxFunding = 10_000_000_000
 
 /** Serves the control endpoints; the request log does not count these requests. */
@@ -104,6 +104,7 @@ async function serveControl (
   const url = new URL(String(request.url), 'http://sandbox')
   const body = await readBody(request, maxControlBodyBytes)
   if (request.method === 'POST' && url.pathname === '/sandbox/fund') return serveFaucet(node, body, response)
+  if (request.method === 'POST' && url.pathname === '/sandbox/indexer') return serveIndexer(node, response)
   const problem = applyControl(node, `${request.method} ${url.pathname}`, url.searchParams, body)
   const status = problem === undefined ? 200 : problem === 'not found' ? 404 : 400
   response.writeHead(status, { 'content-type': 'application/json; charset=utf-8' })
@@ -120,6 +121,13 @@ function serveFaucet ({ ledger }: SandboxNode, body: Buffer, response: ServerRes
     : { txn_hashes: [fundAccount(ledger, to, BigInt(amount))] }
   response.writeHead('message' in result ? 400 : 200, { 'content-type': 'application/json; charset=utf-8' })
   response.end(`${JSON.stringify(result)}\n`)
+}
+
+/** Says that an indexer has all: clients ask it whether a funded account is there, and nothing else. */
+function serveIndexer ({ ledger: { head: { version } } }: SandboxNode, response: ServerResponse): void {
+  const status = { last_success_version: Number(version), processor: 'all', last_updated: new Date().toISOString() }
+  response.writeHead(200, { 'content-type': 'application/json; charset=utf-8' })
+  response.end(`${JSON.stringify({ data: { processor_status: [status] } })}\n`)
 }
 
 /** Begins another chain on a node, and removes its faults. */

@@ -36,7 +36,7 @@ const frameworkModuleNames = [
   'acl any bcs code coin guid util block chain debug error',
   'event stake table hash math64 object option signer string vector voting',
   'account genesis vesting version pool_u64 timestamp aptos_coin governance',
-  'reconfiguration fungible_asset transaction_fee primary_fungible_store'
+  'reconfiguration fungible_asset transaction_fee primary_fungible_store aptos_account'
 ].flatMap(line => line.split(' '))
 
 const moduleSchedules: ReadonlyArray<readonly [string, ModuleSchedule]> = [

@@ -6,8 +6,8 @@ import { freshSdk } from '../support/sdk/fresh-client.js'
 import { type ConfigChange, type TestVarve, varveAtSandbox } from '../support/varve.js'
 
 const sdk = freshSdk()
-// Covers what the client reserves for gas.
-const funding = 10_000_000_000
+// As tutorials fund an account, which covers what the client reserves for gas.
+const funding = 100_000_000
 
 interface Setting {
   readonly sandbox: Sandbox
@@ -25,17 +25,18 @@ async function start (t: Test, options: SandboxOptions = {}, change: ConfigChang
     ...change
   })
   const { Aptos, AptosConfig, Network } = sdk
-  const config = { network: Network.CUSTOM, fullnode: `${varve.url}/v1`, faucet: `${sandbox.url}/sandbox` }
+  const config = {
+    network: Network.CUSTOM,
+    fullnode: `${varve.url}/v1`,
+    faucet: `${sandbox.url}/sandbox`,
+    indexer: `${sandbox.url}/sandbox/indexer`
+  }
   return { sandbox, varve, aptos: new Aptos(new AptosConfig(config)) }
 }
 
 async function funded (aptos: Aptos): Promise<Account> {
   const account = sdk.Account.generate()
-  await aptos.fundAccount({
-    accountAddress: account.accountAddress,
-    amount: funding,
-    options: { waitForIndexer: false }
-  })
+  await aptos.fundAccount({ accountAddress: account.accountAddress, amount: funding })
   return account
 }
 
@@ -80,6 +81,24 @@ t.test('the official client sends a transaction through varve and reads its effe
   const signature = JSON.stringify(committed).match(/"signature":"0x([0-9a-f]{128})"/)?.[1] ?? ''
   t.equal(signature.length, 128)
   t.notOk(JSON.stringify(varve.log).includes(signature), 'no log line has the body')
+})
+
+t.test('the tutorial of the official client works as written', async t => {
+  const { aptos } = await start(t)
+  const [sender, recipient] = [await funded(aptos), sdk.Account.generate()]
+  for (const name of ['0x1::aptos_account::transfer', '0x1::coin::transfer'] as const) {
+    const transaction = await aptos.transaction.build.simple({
+      sender: sender.accountAddress,
+      data: {
+        function: name,
+        typeArguments: name === '0x1::coin::transfer' ? ['0x1::aptos_coin::AptosCoin'] : [],
+        functionArguments: [recipient.accountAddress, 100]
+      }
+    })
+    const { hash } = await aptos.signAndSubmitTransaction({ signer: sender, transaction })
+    t.match(await aptos.waitForTransaction({ transactionHash: hash }), { success: true })
+  }
+  t.equal(await balanceOf(aptos, recipient), 200)
 })
 
 t.test('the client sees the errors of the node: too little to send, a used number', async t => {
