@@ -26,9 +26,10 @@ export type ChainRelation = 'same' | 'other' | 'unproven'
 
 /**
  * Relation of an upstream to our chain; `older` is another chain with the same chain id and an earlier time. Genesis
- * has no time and one hash on every chain, so `genesis` may be the first moment of another one.
+ * has no time and one hash on every chain, so `genesis` may be the first moment of another one. So may an upstream that
+ * is `before` every block that proves ours.
  */
-export type UpstreamRelation = ChainRelation | 'older' | 'genesis'
+export type UpstreamRelation = ChainRelation | 'older' | 'genesis' | 'before'
 
 // Bounds the reads at an upstream that does not serve blocks by height.
 const maxComparedBlocks = 3
@@ -87,6 +88,8 @@ export async function relationOf (
     // A change of space during the comparison makes its result worthless.
     if (space !== tracker.space) continue
     if (relation === 'unproven' && served !== undefined && isGenesis(position) && !isGenesis(served)) return 'genesis'
+    const [first] = space.anchors
+    if (relation === 'unproven' && first !== undefined && position.head.blockHeight <= first.height) return 'before'
     return relation === 'other' && served !== undefined && isEarlier(position, served) ? 'older' : relation
   }
 }

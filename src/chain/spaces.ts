@@ -161,6 +161,8 @@ export class Spaces {
         return undefined
       case 'genesis':
         return 'it stands at genesis, which proves no chain'
+      case 'before':
+        return 'it stands before every block that proves the chain: it is used once it has one of them'
       case 'older':
         return 'it serves an older chain with the same chain id: point it at the newer chain, or restart varve with ' +
           'upstreams of the older one only'

@@ -250,3 +250,23 @@ t.test('a shorter, older chain is quarantined with what to do, until the newer o
   t.match(await get(modules(2000)), { status: 200, body: (await sendRequest(back.url, modules(2000))).body })
   t.equal(await varve.metric('varve_chain_resets_total'), 0)
 })
+
+t.test('an upstream without any block that proves our chain is not used before it has one', async t => {
+  const port = await freePort()
+  const newer = await startSandboxNode(t, { prunedBlocks: 2000, blocks: 3000, port })
+  const { get, statusOf, upStates } = await startInFrontOf(t, [newer])
+  t.equal((await get('/v1/accounts/0x1/modules?limit=1')).status, 200)
+  await until(() => newer.requests.countFor('block_by_height') >= 3, 'anchors were read')
+  await newer.close()
+  await until(async () => await upStates() === '0', 'the upstream is down')
+  const state = async (): Promise<unknown> => (await statusOf('n1'))['state']
+  const other = await startSandboxNode(t, { prunedBlocks: 0, seed: 7, blocks: 1000, port })
+  await until(async () => await state() === 'quarantined', 'another chain, far behind, is quarantined')
+  t.match(await get(modules(1000)), { status: 503, body: /before every block that proves the chain/ })
+  await other.close()
+  const same = await startSandboxNode(t, { prunedBlocks: 0, blocks: 1000, port })
+  t.match(await get(modules(1000)), { status: 503 })
+  same.ledger.grow(1500)
+  await until(async () => await state() === 'up', 'it has a block of our chain')
+  t.match(await get(modules(1000)), { status: 200, body: (await sendRequest(same.url, modules(1000))).body })
+})
