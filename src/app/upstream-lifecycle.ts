@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { isIP } from 'node:net'
 import { isDeepStrictEqual } from 'node:util'
 import { type Logger } from 'pino'
-import { Quarantine } from '../chain/quarantine.js'
+import { Quarantine, FutureTimestampGuard } from '../chain/quarantine.js'
 import { type Config, type NamedUpstream } from '../config/schema.js'
 import { bytesPerMb } from '../config/units.js'
 import { TypedEvent } from '../typed-event.js'
@@ -118,6 +118,7 @@ function monitorUpstream (
 ): MonitoredUpstream {
   const { now, log, tracker, upstreamPool: pool, spaces, chainVerifier, releases, metrics, inFlight, cordons } = parts
   const connectionLost = new TypedEvent()
+  const futureTimestampGuard = new FutureTimestampGuard(now, () => performance.timeOrigin + now())
   const upstream = new Upstream(
     {
       ...withFixedAddress(config),
@@ -126,6 +127,7 @@ function monitorUpstream (
       inFlight,
       shared: parts.shared,
       now,
+      acceptsTimestamp: usec => futureTimestampGuard.accepts(usec),
       isCordoned: () => cordons.has(config.name)
     },
     metrics,

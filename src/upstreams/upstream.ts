@@ -1,4 +1,4 @@
-import { PositionReader, type ResponsePosition } from '../api/position.js'
+import { type ResponseHeaders, PositionReader, type ResponsePosition } from '../api/position.js'
 import { headerOf, reportsUpstreamFault, type UpstreamResponse } from '../api/upstream-response.js'
 import { onTimeout, withTimeout } from '../with-timeout.js'
 import { type ChainGuard, type QuarantineReason, UnprovenPositionError } from './chain-guard.js'
@@ -41,6 +41,8 @@ export interface UpstreamOptions extends UpstreamConnectionOptions {
   readonly requestsPerSecond?: number | null
   readonly budget?: UnitBudget | null
   readonly shared?: SharedLimits
+  /** False for a timestamp that no chain can have reached; its position is not believed. */
+  readonly acceptsTimestamp?: (timestampUsec: bigint) => boolean
   /** Ledger time behind the newest upstream from which it counts as lagging. */
   readonly maxLagSeconds: number
   /** Higher numbers get reads only while no lower one can answer. */
@@ -315,7 +317,7 @@ export class Upstream {
       rest?.destroy()
       throw new UpstreamFailure(this.name, 'invalid_response', undefined)
     }
-    const stamped = this.#positions.read(headers)
+    const stamped = this.#positionIn(headers)
     this.lastFetchSucceeded = stamped !== undefined || status < 500
     this.#respondedAtMs = this.#now()
     return {
@@ -475,6 +477,12 @@ export class Upstream {
     this.#stampedAtMs = this.#now()
     this.#window = { oldest: oldest.version, head: head.version }
     if (head.version > this.#highestVersion) this.#highestVersion = head.version
+  }
+
+  #positionIn (headers: ResponseHeaders): ResponsePosition | undefined {
+    const stamped = this.#positions.read(headers)
+    if (stamped === undefined) return undefined
+    return this.settings.acceptsTimestamp?.(stamped.position.head.timestampUsec) === false ? undefined : stamped
   }
 
   // Counts a time-out as no_slot when queueing took over half of the time: the upstream had too little left to respond.
