@@ -183,6 +183,9 @@ export const metricGroups = {
       client: 'clients',
       outcome
     }),
+    varve_client_response_bytes_total: counter('Bytes of the bodies of responses to a configured client key.', {
+      client: 'clients'
+    }),
     varve_limited_total: counter('Requests rejected with 429 by a client limit.', {
       by: ['address', 'key']
     }),

@@ -68,6 +68,7 @@ export class Metrics {
   readonly #requests = requestSeries(this.registry)
   // Plain maps by client and outcome, since the hit path is hot.
   readonly #clientRequests = new Map<string, Map<OutcomeName, number>>()
+  readonly #clientBytes = new Map<string, number>()
   readonly #counters: Counters
   readonly #upstreamRequests = upstreamSeries(this.registry)
   readonly #prunedDistance = makeHistogram(this.registry, 'varve_pruned_distance_versions')
@@ -100,6 +101,11 @@ export class Metrics {
         [...this.#clientRequests].flatMap(([client, outcomes]) =>
           [...outcomes].map(([outcome, count]): LabelledValue => [{ client, outcome }, count])
         )
+    )
+    makeCollectedCounter(
+      registry,
+      'varve_client_response_bytes_total',
+      () => [...this.#clientBytes].map(([client, bytes]): LabelledValue => [{ client }, bytes])
     )
     makeCollectedCounter(registry, 'varve_reads_saved_total', () => {
       const { endpoints } = sumsOf(this.#requests)
@@ -241,6 +247,15 @@ export class Metrics {
     const { endpoints } = sumsOf(this.#requests)
     return {
       endpoints,
+      clients: Object.fromEntries(
+        [...this.#clientBytes].map(([client, bytes]) => [
+          client,
+          {
+            requests: [...this.#clientRequests.get(client)?.values() ?? []].reduce((sum, each) => sum + each, 0),
+            bytes
+          }
+        ])
+      ),
       savings: Object.entries(endpoints).reduce((sum, [name, { saved }]) => sum + this.#priceOf(name, saved), 0),
       hits: durationsOf(this.#requests, outcome => outcome.startsWith('hit_')),
       misses: durationsOf(this.#requests, outcome => outcome === 'miss')
@@ -269,20 +284,21 @@ export class Metrics {
     client?: string
   ): void {
     this.#requests.add(endpoint, outcome, status, tookSeconds, bytes)
-    if (client !== undefined) this.#addClientRequests(client, outcome, 1)
+    if (client !== undefined) this.#addClientRequests(client, outcome, 1, bytes)
   }
 
   /** Creates the series of configured clients at 0, so that their first request shows as an increase. */
   addClients (clients: readonly string[]): void {
     const absent = new Set<string>(tierNames.filter(tier => !this.#tiers.has(tier)).map(tier => hitNames[tier]))
     const outcomes = outcomeNames.filter(outcome => !absent.has(outcome))
-    for (const client of clients) for (const outcome of outcomes) this.#addClientRequests(client, outcome, 0)
+    for (const client of clients) for (const outcome of outcomes) this.#addClientRequests(client, outcome, 0, 0)
   }
 
-  #addClientRequests (client: string, outcome: OutcomeName, count: number): void {
+  #addClientRequests (client: string, outcome: OutcomeName, count: number, bytes: number): void {
     let outcomes = this.#clientRequests.get(client)
     if (outcomes === undefined) this.#clientRequests.set(client, outcomes = new Map<OutcomeName, number>())
     outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + count)
+    this.#clientBytes.set(client, (this.#clientBytes.get(client) ?? 0) + bytes)
   }
 
   readonly limited = (by: 'address' | 'key'): void => this.#counters.varve_limited_total.inc({ by })

@@ -172,6 +172,7 @@ const zero = mapColumns(() => 0)
 /** Requests of a process since its start; all parts can be added to those of other processes. */
 export interface Totals {
   readonly endpoints: Readonly<Record<string, { readonly requests: number, readonly saved: number }>>
+  readonly clients: Readonly<Record<string, { readonly requests: number, readonly bytes: number }>>
   /** Price of the upstream requests that reads saved. */
   readonly savings: number
   /** Durations of hits and of misses: a count for each bucket, the last one above all bounds. */
@@ -179,20 +180,27 @@ export interface Totals {
   readonly misses: readonly number[]
 }
 
-const maxEndpoints = 5
+const maxRows = 5
 
 /** Adds the totals of several processes. */
 export function sumTotals (all: readonly Totals[]): Totals {
   const endpoints: Record<string, { requests: number, saved: number }> = {}
+  const clients: Record<string, { requests: number, bytes: number }> = {}
   for (const totals of all) {
     for (const [name, { requests, saved }] of Object.entries(totals.endpoints)) {
       const sum = endpoints[name] ??= { requests: 0, saved: 0 }
       sum.requests += requests
       sum.saved += saved
     }
+    for (const [name, { requests, bytes }] of Object.entries(totals.clients)) {
+      const sum = clients[name] ??= { requests: 0, bytes: 0 }
+      sum.requests += requests
+      sum.bytes += bytes
+    }
   }
   return {
     endpoints,
+    clients,
     savings: all.reduce((sum, { savings }) => sum + savings, 0),
     hits: sumBuckets(all.map(({ hits }) => hits)),
     misses: sumBuckets(all.map(each => each.misses))
@@ -203,14 +211,17 @@ export function sumTotals (all: readonly Totals[]): Totals {
 export type TotalsSummary = ReturnType<typeof summaryOf>
 
 /** Summarises totals; `bounds` are the upper bounds of the buckets in seconds. */
-export function summaryOf ({ endpoints, savings, hits, misses }: Totals, bounds: readonly number[]) {
+export function summaryOf ({ endpoints, clients, savings, hits, misses }: Totals, bounds: readonly number[]) {
   const rows = Object.entries(endpoints).map(([endpoint, counts]) => ({ endpoint, ...counts }))
   return {
     readsSaved: rows.reduce((sum, { saved }) => sum + saved, 0),
     savings,
     hitMs: quantilesOf(hits, bounds),
     missMs: quantilesOf(misses, bounds),
-    endpoints: rows.sort((a, b) => b.requests - a.requests).slice(0, maxEndpoints)
+    endpoints: rows.sort((a, b) => b.requests - a.requests).slice(0, maxRows),
+    clients: Object.entries(clients).map(([client, counts]) => ({ client, ...counts }))
+      .sort((a, b) => b.bytes - a.bytes)
+      .slice(0, maxRows)
   }
 }
 

@@ -204,6 +204,9 @@ t.test('a known key has its own limit from any address; without one the address 
     'an unknown key is ignored'
   )
   t.equal(await varve.metric('varve_client_requests_total{client="shop",outcome="miss"}'), 12)
+  const bytes = await varve.metric('varve_client_response_bytes_total{client="shop"}')
+  const { totals } = JSON.parse((await sendRequest(varve.adminUrl, '/status.json')).body) as { totals: unknown }
+  t.match(totals, { clients: [{ client: 'shop', requests: 20, bytes }, { client: 'wallet' }] })
   t.equal(await varve.metric('varve_client_requests_total{client="shop",outcome="hit_memory"}'), 8)
   t.equal(
     await varve.metric('varve_client_requests_total{client="wallet",outcome="limited"}'),
@@ -262,8 +265,7 @@ t.test('a quota of a day can be used at once, and comes back evenly; its 429 nam
       headers: { 'ratelimit-policy': '"key-day";q=5;w=86400', ratelimit: /^"key-day";r=0;t=172\d\d$/ }
     })
     t.equal(limited.headers['retry-after'], limited.headers.ratelimit?.toString().split('t=')[1])
-    const hit = await varve.get(modules(100), bearer('k-daily'))
-    t.equal(hit.status, exemptHits ? 200 : 429)
+    t.equal((await varve.get(modules(100), bearer('k-daily'))).status, exemptHits ? 200 : 429, 'a hit')
     t.equal((await varve.get(modules(999))).status, 200, 'an address has no such quota')
   }
 })

@@ -156,7 +156,8 @@ export function healthyStatus (change: object = {}): StatusFixture {
         { endpoint: 'block_by_version', requests: 2_870_406, saved: 2_690_300 },
         { endpoint: 'view', requests: 1_204_555, saved: 1_182_689 },
         { endpoint: 'other', requests: 211_038, saved: 0 }
-      ]
+      ],
+      clients: []
     },
     chain: { id: 1, space: '5f2c9a1be07d4438' },
     position: {

@@ -239,6 +239,12 @@ export default dashboard({
           'others may need a limit of its own.',
         [[sum(rate('varve_client_requests_total'), 'client'), '{{client}}']],
         { unit: 'reqps', none: 'no keys' }
+      ),
+      lines(
+        'Bytes to clients with a key',
+        'Bytes per second in bodies of responses to each client in clients.keys, by name.',
+        [[sum(rate('varve_client_response_bytes_total'), 'client'), '{{client}}']],
+        { unit: 'Bps', none: 'no keys' }
       )
     ]],
     ['Following the ledger', [

@@ -214,7 +214,7 @@ const pages = [
 
 /** Shows reads saved, and how long hits and misses take. */
 export function showTotals (totals) {
-  const { readsSaved, savings = 0, hitMs, missMs, endpoints = [] } = totals ?? {}
+  const { readsSaved, savings = 0, hitMs, missMs, endpoints = [], clients = [] } = totals ?? {}
   facts(byId('totals'), [
     [
       'Reads saved',
@@ -223,7 +223,12 @@ export function showTotals (totals) {
     ],
     ...(savings > 0 ? [['Price of these reads', savings.toFixed(2), 'at savings.pricePerMillion']] : []),
     ['Hits, p50 and p99', ...quantiles(hitMs, 'no hits')],
-    ['Misses, p50 and p99', ...quantiles(missMs, 'no misses')]
+    ['Misses, p50 and p99', ...quantiles(missMs, 'no misses')],
+    ...clients.map(({ client, requests, bytes: sent }) => [
+      `Key ${short(client, 40)}`,
+      bytes(sent),
+      `in responses to ${counted(requests, 'request')}`
+    ])
   ])
   facts(
     byId('endpoints'),
