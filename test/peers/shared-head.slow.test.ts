@@ -162,37 +162,37 @@ t.test('the head of several replicas never goes back', async t => {
       return (await Promise.all(replicas.map(readiness))).every(({ degraded }) => !degraded.includes('head.fleet'))
     }, 'the promise is kept again')
     clients.backward.length = 0
-    await checkReads(t, clients, 300)
+    await checkReads(t, clients, 200)
   })
 
   await t.test('a client of several replicas never sees the head go back, also as replicas start and die', async t => {
     const clients = new Clients(replicas.map(({ url }) => url))
-    await untilReads(clients, 250)
+    await untilReads(clients, 150)
     const late = await startReplica(t, upstream.url, redis.url)
     clients.urls = [...clients.urls, late.url]
-    await untilReads(clients, 250)
+    await untilReads(clients, 150)
     clients.urls = clients.urls.slice(1)
     replicas[0]?.child.kill('SIGKILL')
-    await untilReads(clients, 250)
+    await untilReads(clients, 150)
     clients.urls = clients.urls.slice(1)
     replicas[1]?.child.kill('SIGTERM')
-    await checkReads(t, clients, 250)
+    await checkReads(t, clients, 150)
   })
 })
 
 t.test('the same holds while replicas follow the ledger', async t => {
   const { replicas } = await startThree(t, { follow: { mode: 'on' } })
-  await checkReads(t, new Clients(replicas.map(({ url }) => url)), 500)
+  await checkReads(t, new Clients(replicas.map(({ url }) => url)), 300)
 })
 
 t.test('the same holds for workers without Redis, of which one is killed', async t => {
   const upstream = await startSandboxNode(t, { blockMs: 40 })
   const host = await startReplica(t, upstream.url, undefined, { workers: 3 })
   const clients = new Clients([host.url])
-  await untilReads(clients, 300)
+  await untilReads(clients, 200)
   const [pid = NaN] = await host.pids(3)
   process.kill(pid, 'SIGKILL')
-  await untilReads(clients, 300)
+  await untilReads(clients, 200)
   await clients.stop()
   t.same(clients.backward, [])
 })
@@ -201,7 +201,7 @@ t.test('the same holds for workers of two hosts', async t => {
   const [redis, upstream] = [await startRedis(t), await startSandboxNode(t, { blockMs: 40 })]
   const hosts = []
   for (const _ of [1, 2]) hosts.push(await startReplica(t, upstream.url, redis.url, { workers: 2 }))
-  await checkReads(t, new Clients(hosts.map(({ url }) => url)), 500)
+  await checkReads(t, new Clients(hosts.map(({ url }) => url)), 300)
 })
 
 t.test('a chain reset begins the promise again, whatever heads the old chain had', async t => {
@@ -215,7 +215,7 @@ t.test('a chain reset begins the promise again, whatever heads the old chain had
   clients.limit = most / 2n
   clients.newest = -1n
   await until(() => clients.newest > 0n, 'the new chain is served')
-  await untilReads(clients, 300)
+  await untilReads(clients, 200)
   await clients.stop()
   t.same(clients.backward, [])
 })
