@@ -9,7 +9,8 @@ export interface PolledUpstream {
 
 // An upstream that recovers must be used again within two seconds, whatever `pollMs` is.
 const maxIntervalMs = 1000
-// Refreshes the release at least this often, whatever the traffic (law 8: rendering can change, history cannot).
+// Refreshes the release at least this often, whatever the traffic (law 8: rendering can change, history cannot). While
+// peers report heads, half as often: a rendering retires once no peer knows an upstream with its release.
 const readReleaseEveryMs = 15_000
 // While peers report heads, a poll shows that the upstream is reachable from here. One peer polls, mostly at every
 // other interval, so the others take over if they hear nothing for longer.
@@ -44,8 +45,9 @@ export function isPollDue (
   sinceSentMs: number,
   peerHeadAgeMs: number
 ): boolean {
-  const idleMs = peerHeadAgeMs < peerIntervals * pollMs ? Math.max(pollMs, proveReachableEveryMs) : pollMs
-  return sinceSentMs >= readReleaseEveryMs ||
+  const isReported = peerHeadAgeMs < peerIntervals * pollMs
+  const idleMs = isReported ? Math.max(pollMs, proveReachableEveryMs) : pollMs
+  return sinceSentMs >= (isReported ? 2 : 1) * readReleaseEveryMs ||
     (!health.isBackingOff && (!isUp || !isVerified || stampAgeMs >= idleMs))
 }
 

@@ -56,13 +56,16 @@ async function polled (t: Test, index: RequestListener, requests?: string[]) {
 
 t.test('while peers report heads, an idle upstream is polled every 10 s, others as before', async t => {
   const idle = { state: 'up', isUp: true, isVerified: true, health: { isBackingOff: false }, stampAgeMs: 2000 }
-  const isDue = (change: Partial<PolledUpstream>, peerHeadAgeMs: number, pollMs = 1000): boolean =>
-    isPollDue({ ...idle, ...change }, pollMs, 2000, peerHeadAgeMs)
+  const isDue = (change: Partial<PolledUpstream>, peerHeadAgeMs: number, pollMs = 1000, sinceSentMs = 2000): boolean =>
+    isPollDue({ ...idle, ...change }, pollMs, sinceSentMs, peerHeadAgeMs)
   t.equal(isDue({}, Infinity), true)
   t.equal(isDue({}, 3000), true, 'no peer polls any more')
   t.equal(isDue({}, 2999), false)
   t.equal(isDue({ stampAgeMs: 10_000 }, 0), true)
   t.equal(isDue({ stampAgeMs: 10_000 }, 0, 60_000), false)
+  t.equal(isDue({ stampAgeMs: 0 }, 0, 1000, 29_000), false)
+  t.equal(isDue({ stampAgeMs: 0 }, 0, 1000, 30_000), true, 'its release is read half as often')
+  t.equal(isDue({ stampAgeMs: 0 }, Infinity, 1000, 15_000), true)
   t.equal(isDue({ isUp: false }, 0), true)
   t.equal(isDue({ isVerified: false }, 0), true)
 })
