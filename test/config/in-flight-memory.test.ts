@@ -76,8 +76,11 @@ t.test('every manifest allows the memory that its configuration needs, and at mo
     ['docker-compose.yml', {}, parse(textOf('docker-compose.yml')).services.varve.mem_limit]
   ]
   for (const [name, file, limit] of manifests) {
-    const { cache = {} } = file as { cache?: { memory?: object } }
-    const needed = memoryNeededMb(configSchema.parse({ cache: { memory: cache.memory ?? {} } }))
+    const { cache = {} } = file as { cache?: { memory?: object, disk?: object } }
+    // Compose and Kubernetes name the folder in the environment.
+    const disk = { path: '/var/cache/varve', ...cache.disk }
+    const needed = memoryNeededMb(configSchema.parse({ cache: { memory: cache.memory ?? {}, disk } }))
+    t.match(textOf('docs/tiers-and-sizes.md'), ` ${needed.toLocaleString('en')} MB`)
     t.ok(bytesOf(limit) >= needed, `${name} allows ${limit}, and needs ${needed} MB`)
     t.ok(bytesOf(limit) <= needed * 1.5, `${name} allows ${limit}, and needs ${needed} MB`)
   }

@@ -1,7 +1,8 @@
 import { appendFileSync, existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Test } from 'tap'
-import { inFlightMbOf } from '../../src/config/units.js'
+import { indexBytesPerEntry, maxEntriesOf } from '../../src/cache/disk-tier.js'
+import { bytesPerGb, bytesPerMb, inFlightMbOf } from '../../src/config/units.js'
 import { type Config } from '../../src/config/schema.js'
 
 // Node.js and varve without any traffic, for each process.
@@ -13,10 +14,11 @@ const cacheFactor = 1.75
 
 /** Returns the memory in MB that all processes of a configuration need: the formula of docs and manifests. */
 export function memoryNeededMb (config: Config): number {
-  const { workers, cache: { memory }, follow: { mode } } = config
+  const { workers, cache: { memory, disk }, follow: { mode } } = config
   const processes = workers === 1 ? 1 : workers + 1
+  const indexMb = disk.path === null ? 0 : maxEntriesOf(disk.maxGb * bytesPerGb) * indexBytesPerEntry / bytesPerMb
   return Math.ceil(
-    processMb * processes + (mode === 'off' ? 0 : followMb) * workers + cacheFactor * memory.maxMb +
+    processMb * processes + ((mode === 'off' ? 0 : followMb) + indexMb) * workers + cacheFactor * memory.maxMb +
       inFlightMbOf(config)
   )
 }
