@@ -27,11 +27,11 @@ function metricsPage (): string {
   const seriesOf = (configured: ConfiguredCounts): number =>
     metricList.reduce((sum, row) => sum + maxSeries(row, configured), 0)
   const one = seriesOf({ upstreams: 1, clients: 0 })
-  const more = `each further upstream adds ${seriesOf({ upstreams: 2, clients: 0 }) - one}, each client key ` +
-    `${seriesOf({ upstreams: 1, clients: 1 }) - one}`
-  return `\n${
-    sections.join('\n')
-  }\nOne upstream without client keys has ${one} series at most; ${more}.\n\n${lists()}\n`
+  const text = (count: number): string => count.toLocaleString('en')
+  const limits = `One upstream without client keys has ${text(one)} series at most; each further upstream adds ` +
+    `${text(seriesOf({ upstreams: 2, clients: 0 }) - one)}, each client key ` +
+    `${text(seriesOf({ upstreams: 1, clients: 1 }) - one)}.`
+  return `\n${sections.join('\n')}\n${limits}\n\n${lists()}\n`
 }
 
 function lineOf ({ name, type, labels, help, aggregation }: MetricDefinition): string {
