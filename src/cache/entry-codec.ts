@@ -7,7 +7,7 @@ import { ByteReader, ByteWriter } from './byte-codec.js'
 import { type Entry, computeEtag } from './entry.js'
 import { printHeaders } from './print-headers.js'
 
-/** Entry in the Redis tier, with the upstream values that another replica needs to serve it. */
+/** Entry in a tier below memory, with the upstream values that another process needs to serve it. */
 export interface StoredEntry
   extends Pick<Entry, 'key' | 'status' | 'contentType' | 'body' | 'etag' | 'release' | 'lowestVersion' | 'validity'> {
   readonly cursor: string | undefined

@@ -4,7 +4,7 @@ import { newAttemptBudget, type UpstreamRequest } from '../upstreams/upstream-re
 import { reportsPruned, type UpstreamResponse } from '../api/upstream-response.js'
 import { readMinVersion } from '../api/read-request.js'
 import { isSafeMethod, versionInTarget } from '../api/pass-through-target.js'
-import { isAboveServedHead, waitForVersions, type WaitParts } from './wait-for-version.js'
+import { isAboveKnownHead, waitForVersions, type WaitParts } from './wait-for-version.js'
 import {
   type CapacityParts,
   deniesServedVersion,
@@ -45,7 +45,7 @@ export async function forwardUnknownRoute (
   const attempts = newAttemptBudget()
   requireCapacity(context, client)
   await client.admit?.()
-  if (isAboveServedHead(context, versionRequirements)) await waitForVersions(context, versionRequirements, client)
+  if (isAboveKnownHead(context, versionRequirements)) await waitForVersions(context, versionRequirements, client)
   const servedVersion = context.tracker.position?.head.version
   let isOtherChain = false
   // Learns every position. Prefers upstreams at the served head, so unknown routes do not go back either.

@@ -24,7 +24,7 @@ import {
 import { noClient, pinTo, pinToCurrentChain, type PinnedRead, type ReadClient } from './pinned-read.js'
 import { countPrunedResponse, highestVersionOf, rejectPruned, rejectPrunedPage } from './pruned-reads.js'
 import { type MemoParts, type ParsedRequest } from './parsed-request.js'
-import { isAboveServedHead, waitForVersions, type WaitParts } from './wait-for-version.js'
+import { isAboveKnownHead, waitForVersions, type WaitParts } from './wait-for-version.js'
 import { type EndpointName } from '../api/endpoints.js'
 import { PrunedErrorBuilder } from '../api/pruned-error-builder.js'
 import { Compressor } from '../cache/compressor.js'
@@ -65,16 +65,18 @@ export function serveFromMemory (context: ReadParts, parsed: ParsedRequest): Hit
 
 /**
  * Serves a read:
- * 1. Pin the space, which every key names (law 7: chains never mix).
- * 2. Wait, within a limit, for a version above the served head; then pin again.
+ * 1. Pin the space, which every key names (law 7: chains never mix). Note its version for the forecast of pruning.
+ * 2. Wait, within a limit, for a version above the known head, after charging the client; then pin again. A latest read
+ *    waits for the followed head (`bringUp`).
  * 3. Look up in memory, then in lower tiers; latest reads at the followed head, other moving reads in the micro-cache
  *    (law 5: a latest read is never older than its request). Refresh a retired rendering (law 8: rendering can change,
  *    history cannot).
  * 4. Respond 410 for history that every upstream has pruned (law 11: "gone" and "not there" are facts, not guesses).
- * 5. Charge the client, because from here on the read costs an upstream request.
+ * 5. Charge the client, unless step 2 or 3 did, because from here on the read costs an upstream request.
  * 6. Coalesce equal reads into one fetch, judge its response, and store it (law 3: only proven history is stored).
- * 7. Return the outcome with the position to stamp on it (law 4: headers are the present, bodies are the past), once
- *    the other processes have that position too, if an operator wants that.
+ * 7. Return the outcome with the position to stamp on it (law 4: headers are the present, bodies are the past).
+ *
+ * If processes share one head, they must agree before step 1, and have the position of the response after step 7.
  */
 export async function serveRead (context: ReadParts, read: Read, client: ReadClient = noClient): Promise<Outcome> {
   // Nothing is fetched for a read that gets a 503 anyway.
@@ -88,7 +90,7 @@ export async function serveRead (context: ReadParts, read: Read, client: ReadCli
   let pinned = space === undefined
     ? await pinToCurrentChain(context, read, client, arrivedAtMs)
     : pinTo(space, read, client, arrivedAtMs)
-  if (isAboveServedHead(context, read)) {
+  if (isAboveKnownHead(context, read)) {
     await client.admit?.()
     await waitForVersions(context, read, client)
     // The chain may have been reset during the wait.

@@ -22,13 +22,13 @@ const defaultMinVersionWaitMs = 1000
 // A version further above the head than these blocks of average size is more likely a mistake of the client.
 const nearBlocks = 2n
 
-/** Reports a read that needs a version above the served head. */
-export function isAboveServedHead (
+/** Reports a read that needs a version above the head that this process knows. */
+export function isAboveKnownHead (
   { tracker }: Pick<PinParts, 'tracker'>,
   { requestedVersion, minVersion }: VersionRequirements
 ): boolean {
   if (requestedVersion === undefined && minVersion === undefined) return false
-  // The head that this process knows may not be served yet, until other processes have it too.
+  // The known head may not be served yet, until other processes have it too.
   const knownVersion = tracker.known?.position.head.version
   return (minVersion !== undefined && (knownVersion === undefined || minVersion > knownVersion)) ||
     (requestedVersion !== undefined && knownVersion !== undefined && requestedVersion > knownVersion)
@@ -52,7 +52,7 @@ export async function waitForVersions (
   }
   if (minVersion !== undefined) {
     if (tracker.position === undefined) await context.resolveChain()
-    const isAbove = isAboveServedHead(context, { requestedVersion: undefined, minVersion })
+    const isAbove = isAboveKnownHead(context, { requestedVersion: undefined, minVersion })
     const waitResult = isAbove ? await waitFor(minVersion, waitMs === 0 ? defaultMinVersionWaitMs : waitMs) : 'reached'
     // Unavailable, not missing: without a wait, the arrival of the version is unknown (law 11: "gone" and "not there"
     // are facts, not guesses).

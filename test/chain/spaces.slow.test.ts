@@ -130,7 +130,7 @@ t.test('history is found again when a chain comes back after another of its chai
   t.match(await varve.get(modules), { body, headers: { 'cache-status': diskHit } })
 })
 
-t.test('with every anchor pruned nothing proves a chain, and nothing of it is served', async t => {
+t.test('with every anchor pruned nothing proves a chain, and nothing cached of it is served', async t => {
   const [node, path] = [await startNode(t), testFolder(t)]
   await fill(t, node.url, path, [modules])
   node.ledger.grow(50)
