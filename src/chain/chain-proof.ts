@@ -25,9 +25,9 @@ export type KnownChain = Pick<SpaceRecord, 'anchors' | 'head' | 'root'>
 export type ChainRelation = 'same' | 'other' | 'unproven'
 
 /**
- * Relation of an upstream to our chain; `older` is another chain with the same chain id and an earlier time. Genesis
- * has no time and one hash on every chain, so `genesis` may be the first moment of another one. So may an upstream that
- * is `before` every block that proves ours.
+ * Relation of an upstream to our chain. An `older` chain has the same chain id and an earlier time. `genesis` and
+ * `before` may be another chain: genesis has no time and one hash on every chain, and a head `before` every block that
+ * proves our chain cannot be compared.
  */
 export type UpstreamRelation = ChainRelation | 'older' | 'genesis' | 'before'
 
@@ -57,7 +57,7 @@ export async function compareChains (
   return 'unproven'
 }
 
-/** Reads again before a difference counts, because it abandons everything cached. */
+/** Reads a second time before a difference counts, because a difference abandons everything cached. */
 async function compareHash (
   known: string,
   read: () => Promise<string | undefined>
@@ -95,8 +95,8 @@ export async function relationOf (
 }
 
 /**
- * Reads what proves a space at the head of a verified upstream: the root of that version and, when they are due,
- * anchors, first at both ends and the middle of the window, later at the head. Resolves with true if no read failed.
+ * Reads the root of a verified upstream's head version and, when they are due, anchors: first at both ends and the
+ * middle of the window, later at the head. Resolves with true if no read failed.
  */
 export async function proveHead (
   space: Space,
@@ -121,7 +121,7 @@ export async function proveHead (
 
 /**
  * Makes an upstream comparable: if no root or anchor is in its window, reads an anchor for its heights from a verified
- * upstream. Rejects when that read fails, or a lagging upstream of an old chain would count as ours.
+ * upstream. Rejects when that read fails; otherwise a lagging upstream of an old chain would count as ours.
  */
 async function ensureComparable (
   space: Space,
@@ -142,7 +142,7 @@ function anchorHeightsIn (space: Space, position: Position): bigint[] {
   const newest = position.head.blockHeight - 1n
   const known = space.anchors.at(-1)?.height
   if (newest < 1n || (known !== undefined && newest <= known)) return []
-  // A shorter chain has no later block to compare.
+  // Includes the start and the middle of the window, because a shorter chain has no block at the newest height.
   const lowest = lowestHeightOf(position)
   const heights = known === undefined ? [newest, (lowest + newest) / 2n, lowest] : [newest]
   return [...new Set(heights)]

@@ -15,7 +15,8 @@ import { probeRequest } from '../upstreams/upstream-request.js'
 // An upstream that was down may fail block reads for this long. After that it is compared without blocks, if no
 // verified peer is up.
 const toleratedFailureMs = 5000
-// An upstream may hang on these reads alone, so a timeout here is no lost connection; polls find those.
+// Limits a read of a proof. A timeout is no lost connection, which polls find: an upstream may hang on such reads
+// alone.
 const maxProofMs = 3000
 // Bounds the polls of other upstreams for one proof (law 10: nothing grows without bound).
 const maxAskedOthers = 2
@@ -72,7 +73,8 @@ export class ChainVerifier implements ChainVerification {
     const believed = isDoubtful ? await this.#confirm(upstream, stamped, earlier) : stamped
     if (believed === undefined) return undefined
     const reason = await this.#compare(upstream, believed, wasDown, earlier)
-    // Only now does a new process choose the chain that it found in a lower tier.
+    // A new process chooses the chain that it found in a lower tier during this comparison, so jumps are checked after
+    // it.
     if (reason !== undefined) return reason
     const isAhead = tracker.isJump(believed.position)
     if (isAhead && !await this.#isJumpProven(upstream, believed)) {
@@ -83,8 +85,8 @@ export class ChainVerifier implements ChainVerification {
   }
 
   /**
-   * Asks the upstream again before a position is believed that contradicts our chain or jumps ahead of it. Resolves
-   * with the position to verify, or undefined if the upstream contradicts itself too often; rejects without proof.
+   * Asks the upstream again about a position that contradicts our chain or jumps ahead of it. Resolves with the
+   * position to verify, or undefined if the upstream contradicts itself too often; rejects without proof.
    */
   async #confirm (
     upstream: Upstream,
@@ -100,7 +102,8 @@ export class ChainVerifier implements ChainVerification {
     if (isRepeated) return polled
     if (isAhead && await this.#hasBlockNear(upstream, stamped)) return stamped
     const isSaidTwice = doubted !== undefined && isNear(doubted.position, stamped.position)
-    // A jump that a poll denies is false, however often it is repeated; a reset only if blocks deny it too.
+    // A poll that denies a jump proves the jump false, however often the upstream repeats it. A reset is false only if
+    // blocks deny it too.
     const isDenied = polled !== undefined && (isAhead || await this.#isOnChain(upstream, polled))
     if (isSaidTwice && !isDenied) return stamped
     if (polled === undefined || this.isOffChain(polled)) throw new UnprovenPositionError(upstream.name)
@@ -164,7 +167,8 @@ export class ChainVerifier implements ChainVerification {
         recordChange
       })
     )
-    // The next in line compares with this upstream, which counts as verified once all that awaits the result has run.
+    // The next verification begins once this upstream counts as verified: after all code that awaits the result has
+    // run.
     this.#previous = verification.catch(() => {}).then(async () =>
       await new Promise(resolve => {
         setImmediate(resolve)
@@ -173,7 +177,7 @@ export class ChainVerifier implements ChainVerification {
     return await verification
   }
 
-  /** Resolves with true if the upstream is on our chain without any decision. */
+  /** Resolves with true if nothing shows that the upstream is on another chain; never changes our chain. */
   async isSameChain (upstream: Upstream, stamped: ResponsePosition): Promise<boolean> {
     const result = await this.#options.spaces.compare(this.#comparedOf(upstream, stamped, true))
     return result === 'same' || result === 'unproven'
@@ -196,8 +200,8 @@ export class ChainVerifier implements ChainVerification {
   }
 
   /**
-   * Reads for the comparison; after `toleratedMs` of failures, returns undefined, and the comparison goes on without
-   * it.
+   * Reads for the comparison. After `toleratedMs` of failures, returns undefined, and the comparison goes on without
+   * the read.
    */
   async #tolerate<T> (
     upstream: Upstream,

@@ -15,9 +15,12 @@ const reverifyEveryMs = 10_000
 
 /** Earlier statements of an upstream about its position. */
 export interface EarlierStatements {
-  /** Position that was not believed, if none was believed since: the same position now is a second statement. */
+  /** Last position that was not believed, until one is believed; the same position again is a second statement. */
   readonly doubted: ResponsePosition | undefined
-  /** Records that the upstream contradicts itself; returns true if it is quarantined for that, and not followed. */
+  /**
+   * Records that the upstream contradicts itself; returns true if that quarantines it, so that its chain is not
+   * followed.
+   */
   recordContradiction(): boolean
   /** Records that the chain was changed to this upstream's. */
   recordChange(): void
@@ -35,7 +38,7 @@ export interface ChainVerification {
     wasDown: boolean,
     earlier: EarlierStatements
   ): Promise<QuarantineReason | undefined>
-  /** Confirms a verified upstream without deciding anything; rejects if it cannot check now. */
+  /** Checks a verified upstream again and never changes our chain; rejects if it cannot check now. */
   isSameChain(upstream: Upstream, stamped: ResponsePosition): Promise<boolean>
   /** True when a position contradicts our chain or jumps ahead of it; even a verified upstream is verified again. */
   isOffChain(stamped: ResponsePosition): boolean
@@ -83,7 +86,8 @@ export class Quarantine implements ChainGuard {
     return this.#quarantined?.chainId
   }
 
-  // A single upstream has no other to be confused with.
+  // Accepts responses without a position from a single upstream, because no other upstream's chain can mix with its
+  // chain.
   get acceptsUnstamped (): boolean {
     return this.#isVerified || !this.#verification.hasPeers()
   }
@@ -107,7 +111,7 @@ export class Quarantine implements ChainGuard {
   }
 
   async verify (stamped: ResponsePosition, sentAtMs: number): Promise<boolean> {
-    // A response to a request from before the last verification is late, and says nothing new of the upstream.
+    // Ignores a response to a request sent before the last verification: it says nothing new about the upstream.
     if (this.#isVerified && sentAtMs < this.#verifiedAtMs) return false
     const isCompared = this.#verifying === undefined
     this.#verifying ??= this.#verifyOnce(stamped).finally(() => {
@@ -171,7 +175,7 @@ export class Quarantine implements ChainGuard {
     this.#hasLostConnection = false
     const doubted = this.#doubted
     this.#doubted = this.#verification.isOffChain(stamped) ? stamped : undefined
-    // An upstream that stays on another chain contradicts itself once.
+    // An upstream that stays on another chain has contradicted itself once, not at each verification.
     const isNew = doubted === undefined || !isNear(doubted.position, stamped.position)
     let isRecorded = false
     const record = (): void => {
@@ -188,7 +192,7 @@ export class Quarantine implements ChainGuard {
     })
     this.#verifiedAtMs = this.#now()
     if (!this.#verification.isOffChain(stamped)) this.#doubted = undefined
-    // Stays marked as down while quarantined, so its return is verified as one after an outage.
+    // Keeps a quarantined upstream marked as down, so that its return is verified like a return after an outage.
     this.#wasDown &&= reason !== undefined
     this.#quarantined = reason === undefined ? undefined : { reason, chainId: stamped.position.chainId }
     this.#isVerified = reason === undefined && !this.#contradictions.isOngoing
@@ -199,12 +203,12 @@ function mayBeSameChain ({ position: a }: ResponsePosition, { position: b }: Res
   return a.chainId === b.chainId && !contradicts(a, b)
 }
 
-// A chain reset is one contradiction, and a single false header another; a third within seconds is neither.
+// A chain reset causes one contradiction, and a single false header another. A third within seconds has neither cause.
 const maxContradictions = 3
 // An upstream is trusted again after this long without a contradiction. The time doubles while contradictions go on,
 // and stays below the 30 s within which an upstream recovers.
 const quietMs = { first: 5000, longest: 20_000 } as const
-// A contradiction this long after the last is a new matter.
+// Forgets earlier quarantines when the last contradiction is this long ago: the next quarantine is short again.
 const forgottenAfterMs = 60_000
 
 /** Reason of the quarantine of an upstream that contradicts itself. */
@@ -239,7 +243,7 @@ export class SelfContradictions {
     if (this.#quietMs > quietMs.first || this.#atMs.length >= maxContradictions) this.quarantine()
   }
 
-  /** Quarantines at once, or for longer. */
+  /** Quarantines at once; a quarantine in progress begins again. */
   quarantine (): void {
     this.#isOngoing = true
     this.#atMs = [this.#now()]

@@ -19,13 +19,13 @@ export interface SpacePlace {
 
 // Older spaces of a chain id have nothing that is still served.
 const maxSpaces = 8
-// A disk that hangs delays nothing for longer; what it writes later still counts.
+// Limits how long a hanging disk delays a caller; a record that is written later still counts.
 const maxPutMs = 1000
 
 /** A place with what this process knows of it; a place that is unreachable has no list. */
 export class KnownPlace {
   readonly #place: SpacePlace
-  // Last readable list, which the place may lose.
+  // Last list that was read; restores records that the place loses.
   #list: readonly SpaceRecord[] = []
   // Space that the place is known to have, and the revision of it that was recorded there.
   #placed: { readonly space: Space, readonly revision: number } | undefined
@@ -59,7 +59,7 @@ export class KnownPlace {
     this.#placed = undefined
   }
 
-  /** Uses the place for a space that its list has; one that rejects writes still has what it had. */
+  /** Uses the place for a space that is in its list, even if the place rejects writes now: it still has its entries. */
   use (space: Space): void {
     if (this.#isSuspended || this.has(space) || !this.#lists(space)) return
     this.#placed = { space, revision: -1 }
@@ -72,7 +72,7 @@ export class KnownPlace {
     if (list === undefined) return undefined
     this.#isSuspended = false
     const restored = await this.#restoreLost(list, chainId).catch(() => list)
-    // Keeps the list that a write of this process has returned meanwhile, unless it is of another chain id.
+    // Keeps a list that a write of this process has returned meanwhile, unless that list is of another chain id.
     const isNewer = this.#list !== before && this.#list.some(record => record.chainId === chainId)
     if (!isNewer) this.#list = restored
     if (this.#placed !== undefined && !this.#lists(this.#placed.space)) this.#placed = undefined
@@ -146,19 +146,22 @@ function versionOf ({ head }: SpaceRecord): bigint {
   return head?.position.head.version ?? -1n
 }
 
-/** Returns the records that no other of these replaces. */
+/** Returns the records that no other given record replaces. */
 export function newestOf (records: readonly SpaceRecord[]): SpaceRecord[] {
   const replaced = replacedIn(records)
   return records.filter(({ name }) => !replaced.has(name))
 }
 
-/** Returns the records newer than that of a space; all if it has none. */
+/** Returns the records newer than the record of a space; all records if the space has none. */
 export function newerThan ({ name }: Pick<SpaceRecord, 'name'>, records: readonly SpaceRecord[]): SpaceRecord[] {
   const at = records.findIndex(record => record.name === name)
   return records.slice(0, at === -1 ? records.length : at)
 }
 
-/** Returns a record that replaces a space: its process knew it, so both are of one chain unless anchors differ. */
+/**
+ * Returns the record that replaces a space. The process that wrote it knew the space, so both are of one chain unless
+ * anchors differ.
+ */
 export function successorOf (
   space: Pick<SpaceRecord, 'name' | 'anchors'>,
   records: readonly SpaceRecord[]

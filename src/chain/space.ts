@@ -11,7 +11,7 @@ export interface Root {
 /** Form of a space in the places that processes share. */
 export interface SpaceRecord {
   readonly chainId: number
-  /** Random, so that no two chains can have it; every key on every tier begins with it. */
+  /** Random name, so that no two chains share one; every key on every tier begins with it. */
   readonly name: string
   readonly anchors: readonly Anchor[]
   readonly head: ResponsePosition | undefined
@@ -32,8 +32,8 @@ const maxReplaced = 64
 const nameBytes = 8
 
 /**
- * One chain as varve knows it (law 7: chains never mix). Two objects are never the same space, so what began in
- * one is not current in another.
+ * One chain as varve knows it (law 7: chains never mix). Two objects are never the same space, so work that began in
+ * one space is not current in another.
  */
 export class Space {
   readonly chainId: number

@@ -28,7 +28,9 @@ import { type Tracker, type ChainEvents } from './tracker.js'
 export interface UnverifiedUpstream extends ComparedUpstream {
   /** Resolves with true if no other upstream responds that may be on our chain. */
   readonly isLastReachable: () => Promise<boolean>
-  /** Returns true if the upstream contradicts itself too often to follow it to another chain. */
+  /**
+   * Records that the upstream contradicts itself; returns true if it does so too often to be followed to another chain.
+   */
   readonly recordContradiction: () => boolean
   /** Records that the chain was changed to the upstream's. */
   readonly recordChange: () => void
@@ -53,7 +55,7 @@ type Verdict = 'same' | 'other' | 'unproven' | 'unknown'
 type PlaceLists = ReadonlyMap<KnownPlace, SpaceList>
 
 const renewAnchorsEveryMs = 10_000
-// A new process has little to lose yet: what others recorded already identifies their spaces.
+// Delays the first record of a new process, which has stored little: older records already identify their spaces.
 const firstRenewalMs = 2000
 // A start with every upstream down serves a position at most this much older than the last one served.
 const recordHeadEveryMs = 5000
@@ -74,12 +76,12 @@ const tooManyChangesReason = 'the chain changed five times within a minute, so t
 export class Spaces {
   readonly #options: SpacesOptions
   readonly #places: ReadonlyMap<SpacePlace, KnownPlace>
-  // Verdicts that stand until an upstream is verified, by name.
+  // Verdicts on recorded spaces, by name; they stand until an upstream is verified.
   readonly #judged = new Map<string, Verdict>()
   readonly #conflicts = new Map<string, number>()
   #choosing: Promise<void> | undefined
   #settling: Promise<void> | undefined
-  // True while the space is only a memory of the places, since no upstream has responded.
+  // True while the space comes from the places alone, because no upstream has responded since the start.
   #isRestored = false
   // True while a purge of everything is not in every place.
   #isReplacing = false
@@ -91,7 +93,7 @@ export class Spaces {
     this.#places = new Map(options.places.map(place => [place, new KnownPlace(place)]))
   }
 
-  /** True if a place has our space, so that what it stores under our space's name is our chain's and not purged. */
+  /** True if a place has our space: then every entry stored there under its name is of our chain and not purged. */
   isIn (place: SpacePlace): boolean {
     const { space } = this.#options.tracker
     return space !== undefined && this.#places.get(place)?.has(space) === true
@@ -112,7 +114,10 @@ export class Spaces {
     return this.#isReplacing
   }
 
-  /** Resolves with the relation of an upstream to our chain without any decision; undefined if none is known. */
+  /**
+   * Resolves with the relation of an upstream to our chain, and never changes the chain; undefined if no chain is
+   * known.
+   */
   async compare (compared: ComparedUpstream): Promise<UpstreamRelation | undefined> {
     const { tracker } = this.#options
     if (tracker.space?.chainId !== compared.stamped.position.chainId || this.#isRestored) return undefined
@@ -128,7 +133,7 @@ export class Spaces {
     const { tracker } = this.#options
     const { stamped } = unverified
     const { chainId } = stamped.position
-    // A restored chain is only a memory, so it yields to the upstream's response.
+    // A restored chain yields to the chain of the upstream, because no upstream has confirmed the restored one.
     if (this.#isRestored && tracker.chainId !== chainId) {
       this.#isRestored = false
       tracker.clearSpace()
@@ -146,7 +151,8 @@ export class Spaces {
     const { space } = tracker
     if (isChosen && space?.isProvable === false) {
       const proof = proveHead(space, stamped, unverified, true)
-      // After a reset the next verification waits for the proof: only it exposes a lagging upstream of the old chain.
+      // After a reset the next verification waits for the proof, because only a proof exposes a lagging upstream of the
+      // old chain.
       await (this.#hasReset ? proof : withTimeout(firstProofMs, proof))
     }
     this.#scheduleRenewals()
@@ -197,7 +203,7 @@ export class Spaces {
     await this.settle()
   }
 
-  /** Looks for the space of the chain that replaced ours. */
+  /** Drops what was known of the replaced chain, and looks in the places for the space of the new one. */
   recordReset (): void {
     const { tracker: { space }, events } = this.#options
     this.#hasReset = true
@@ -214,8 +220,8 @@ export class Spaces {
   }
 
   /**
-   * Follows the places, and records there what they lack, in a run that begins after the call; a slow comparison goes
-   * on beside later calls.
+   * Follows the places and records what they lack, in a run that begins after the call. A comparison that takes longer
+   * than `maxMs` goes on in the background.
    */
   async settle (maxMs = maxSettleMs): Promise<void> {
     await withTimeout(maxMs, this.#settleAfter(this.#settling))
@@ -230,8 +236,8 @@ export class Spaces {
   }
 
   /**
-   * Purges everything: keys name a new space at once, which no entry of an earlier one is in. Resolves with true if
-   * every place has it.
+   * Purges everything: keys name a new space at once, which contains no earlier entry. Resolves with true if every
+   * place has the new space.
    */
   async replaceAll (): Promise<boolean> {
     this.#beginReplacement([...this.#places.values()].map(({ list }) => list))
@@ -239,8 +245,7 @@ export class Spaces {
   }
 
   /**
-   * Restores the chain that upstreams last had while no upstream responds, unless two chains are possible (law 7:
-   * chains never mix).
+   * Restores the last known chain while no upstream responds, unless two chains are possible (law 7: chains never mix).
    */
   async restore (): Promise<void> {
     const { tracker, places } = this.#options
@@ -273,7 +278,7 @@ export class Spaces {
     const records = mergeSpaces([...lists.values(), restored === undefined ? [] : [restored.record]])
     const proven = await this.#firstProven(newestOf(records), stamped.position, unverified)
     if (tracker.space !== restored) return
-    // The restored chain stays a memory until it can be compared.
+    // Throws, so the upstream stays unverified: the restored space is kept until it can be compared.
     if (proven === 'unknown' && restored !== undefined) throw new Error('the restored chain cannot be compared now')
     this.#isRestored = false
     const known = proven === 'unknown' ? undefined : proven
@@ -307,10 +312,10 @@ export class Spaces {
     const newest = newestOf(records)
     const newer = isReplaced ? newest : newerThan(own, newest)
     const successor = successorOf(own, newer)
-    // Nothing of a replaced space is served while an upstream is asked.
+    // Leaves a replaced space before any upstream is asked, so that nothing of it is served meanwhile.
     if (isReplaced && successor === undefined) return this.#use(own.successor([own.name]), undefined, true)
     if (this.#isRestored) {
-      // No upstream proves anything now, but a purge of everything holds.
+      // Applies a purge of everything even while no upstream can prove the chain.
       if (successor !== undefined) this.#use(Space.from(successor), successor.head, true)
       return
     }
@@ -342,7 +347,7 @@ export class Spaces {
     tracker.learnProven(shared.head)
   }
 
-  // Draws a random delay, so that of many processes few take over at once when the recording one is gone.
+  // Draws a random delay, so that few of many processes take over at once when the process that records is gone.
   #delay (renewal: 'headAtMs' | 'anchorsAtMs', ms: number): void {
     this.#renewals[renewal] = Math.max(this.#renewals[renewal], this.#options.now() + ms * (1 + Math.random()))
   }
@@ -391,7 +396,7 @@ export class Spaces {
   async #isContinuedBy (own: Space, proven: SpaceRecord, position: Position | undefined): Promise<boolean> {
     const { tracker, reference } = this.#options
     if (proven.head !== undefined && !tracker.mayBeOurs(proven.head.position)) return false
-    // Our space was begun for the chain of the upstream that has just proven the other one.
+    // A space without any proof was begun for the chain of the upstream that has just proven the other space.
     if (!own.isProvable) return true
     const shared = new Anchors(own.anchors).isSameChain(proven.anchors)
     if (shared !== undefined && (shared === false || proven.replaces.includes(own.name))) return shared
@@ -420,7 +425,10 @@ export class Spaces {
     this.#use(own.successor([own.name, ...replaced]), undefined, true)
   }
 
-  /** Records a replacement in every place; begins another one if a place has a space that it does not replace. */
+  /**
+   * Records a replacement in every place; begins another replacement if a place has a space that the first does not
+   * replace.
+   */
   async #placeReplacement (): Promise<boolean> {
     const { tracker } = this.#options
     for (let attempt = 0; attempt < maxReplaceAttempts; attempt++) {
@@ -441,8 +449,8 @@ export class Spaces {
   }
 
   /**
-   * Records our space in each place that lacks it or has it outdated. A first record goes to no place that has another
-   * space, which the next run compares.
+   * Records our space in each place that lacks it or has it outdated. The first record of a space skips each place that
+   * has another space; the next run compares the two.
    */
   async #record (own: Space, lists: PlaceLists, isFirst = false): Promise<void> {
     await Promise.all([...lists].map(async ([place, list]) => {

@@ -10,7 +10,8 @@ import {
 import { type LedgerStamp } from '../upstreams/ranking.js'
 import { TypedEvent } from '../typed-event.js'
 
-// A head this far above the newest known one needs a proof: a false header would hide all true positions after it.
+// A head above the newest known one by more than either limit needs a proof: after a false one, all true positions
+// would look old.
 const maxUnprovenVersions = 10_000n
 const maxUnprovenUsec = 60_000_000n
 // Most changes of chain within the span, whatever upstreams and replicas say (law 10: nothing grows without bound);
@@ -27,7 +28,7 @@ export interface EncryptionKey {
   readonly text: string
 }
 
-/** Heads that several processes serve together: none serves one that another lacks. */
+/** Heads that several processes serve together: no process serves a head that another lacks. */
 export interface SharedHeads {
   /**
    * Returns true if every live process serves this version or a later one from now on; always true without a version.
@@ -53,7 +54,7 @@ export class Tracker {
   // Times of the last changes of chain.
   #changedAtMs: readonly number[] = []
   #served: ResponsePosition | undefined
-  // Head that all processes have, while some may lack the newest one.
+  // Head that all processes have, while some may lack the newest head.
   #held: ResponsePosition | undefined
   #sharedHeads: SharedHeads | undefined
   #learnedAtMs = -Infinity
@@ -61,9 +62,9 @@ export class Tracker {
   #peerHeadAtMs = -Infinity
   #oldest: Oldest | undefined
   #isFollowing = false
-  // Head of a jump that was proven, which no response has raised the newest head to yet.
+  // Head after a proven jump, until a response raises the newest known head to it.
   #proven: Head | undefined
-  // Newest head of a response, while the served head is the followed one.
+  // Newest head that a response carried, while the followed head is served.
   #newest: ResponsePosition | undefined
   #encryptionKey: EncryptionKey | undefined
 
@@ -115,10 +116,7 @@ export class Tracker {
     return this.#held ?? this.#served
   }
 
-  /**
-   * Newest head that this process would serve; clients get it once the other processes have it too, if heads are
-   * shared.
-   */
+  /** Newest head that this process would serve. If heads are shared, clients get it once all processes have it. */
   get known (): ResponsePosition | undefined {
     return this.#served
   }
@@ -139,7 +137,7 @@ export class Tracker {
     this.#events.servedHeadAdvanced.publish()
   }
 
-  /** False after another chain has replaced that of the held head. */
+  /** True while a head is held; a change of chain ends that. */
   get isHeld (): boolean {
     return this.#held !== undefined
   }
@@ -149,7 +147,7 @@ export class Tracker {
     return this.#served?.family
   }
 
-  /** Newest known key of an epoch; no position of another epoch may carry it. */
+  /** Newest known key of an epoch; it is never sent with a position of another epoch. */
   get encryptionKey (): EncryptionKey | undefined {
     return this.#encryptionKey
   }
@@ -232,7 +230,7 @@ export class Tracker {
     return newest !== undefined && isJump(head, newest) && (this.#proven === undefined || isJump(head, this.#proven))
   }
 
-  /** Believes positions near this one from now on; the response that carried it is learned later. */
+  /** Believes positions near this one from now on; its response is learned later. */
   believe ({ head }: Position): void {
     this.#proven = head
   }
@@ -263,7 +261,9 @@ export class Tracker {
     return true
   }
 
-  /** Counts a change of chain, however it was noticed; returns false if the last minute had five: it must wait. */
+  /**
+   * Counts a change of chain from any source; returns false if the last minute had five, so that the change must wait.
+   */
   beginChange (): boolean {
     const now = this.#now()
     const recent = this.#changedAtMs.filter(atMs => now - atMs < changesSpanMs)
@@ -276,7 +276,8 @@ export class Tracker {
   reset (stamped: ResponsePosition): boolean {
     if (!this.beginChange()) return false
     const before = this.#space
-    // A purge of everything that no place has yet outlasts the reset, should the chain come back.
+    // Keeps the names that a pending purge of everything replaces, so that they stay unused even if the old chain comes
+    // back.
     this.#space = Space.begin(stamped.position.chainId, before?.replaces)
     this.#clearPosition()
     this.#learnedAtMs = this.#now()
@@ -294,7 +295,7 @@ export class Tracker {
     if (head !== undefined) this.learnProven(head)
   }
 
-  /** Drops a remembered chain that proved wrong; a configured chain id stays. */
+  /** Drops a restored chain that proved wrong; a configured chain id stays. */
   clearSpace (): void {
     this.#chainId = this.#configuredId
     this.#space = undefined
@@ -309,7 +310,7 @@ export class Tracker {
   }
 
   #serve (stamped: ResponsePosition): void {
-    // An equal position stays one object, so that what was printed for it is sent again.
+    // Keeps the object of an equal position, because the headers printed for that object are sent again.
     if (this.#served !== undefined && isSameStamp(stamped, this.#served)) return
     if (stamped.position.head.version !== this.#served?.position.head.version) this.#movedAtMs = this.#now()
     this.#served = stamped
@@ -326,7 +327,7 @@ export class Tracker {
     this.#encryptionKey = undefined
   }
 
-  // A key from behind the served head counts only in its epoch, so an upstream that lags never replaces a newer key.
+  // Ignores the key of an older head in another epoch, so that an upstream that lags never replaces a newer key.
   #learnEncryptionKey ({ position: { head }, encryptionKey: text }: ResponsePosition): void {
     const { epoch } = head
     if (text === undefined || epoch === undefined) return
@@ -376,7 +377,7 @@ export function isJump (head: Head, from: Head): boolean {
   return head.version > from.version + maxUnprovenVersions || head.timestampUsec > from.timestampUsec + maxUnprovenUsec
 }
 
-/** Returns true if two responses of one time state the same position, give or take some blocks. */
+/** Returns true if two responses at the same time state the same position, give or take some blocks. */
 export function isNear (a: Position, b: Position): boolean {
   return a.chainId === b.chainId && !contradicts(a, b) && !isJump(a.head, b.head) && !isJump(b.head, a.head)
 }

@@ -18,7 +18,7 @@ interface Waiter {
 // grows without bound).
 const maxWaits = 1000
 
-// One client that waits for versions far ahead must leave waits for others.
+// Limits the waits of one client, so that it leaves some to others.
 const maxWaitsPerClient = 250
 
 /** Requests that wait until the served head reaches a version. */
@@ -62,7 +62,7 @@ export class VersionWaits {
           resolve(result)
         }
       }
-      // A process with no other work has no client left to serve.
+      // Does not keep the process alive: a process with no other work has no client left.
       const timer = setTimeout(() => waiter.finish('timeout'), timeoutMs).unref()
       this.#waiters.add(waiter)
       if (this.#waiters.size === 1) this.#startPolling()
