@@ -16,7 +16,7 @@ import { versionOfProgram } from './io.js'
 
 /** Host as one of its processes knows it: the other processes there, and the parts that they share. */
 export interface Host {
-  /** Name of this host's processes with this configuration, which other hosts see as one peer. */
+  /** Name under which other hosts see the processes of this host and configuration as one peer. */
   readonly configuration: string
   readonly carrier: Carrier
   /** Counts what clients consume in all processes. */
@@ -33,17 +33,17 @@ export interface Host {
   /** Returns the place of leases by which the processes of this host share fetches; undefined for a single process. */
   readonly leasesOf: (peers: Peers) => LeasePlace | undefined
   /**
-   * Takes a lease, which lets this process do for all, for a time, what its name says; resolves with true if it was
-   * free, and rejects if that is unknown.
+   * Takes a lease: for `ms`, this process alone does what the name says. Resolves with true if the lease was free;
+   * rejects if that is unknown.
    */
   readonly lease: (name: string, ms: number) => Promise<boolean>
-  /** Gives a lease back; resolves with true if no other process has taken it meanwhile. */
+  /** Releases a lease; resolves with true if no other process has taken it meanwhile. */
   readonly release: (name: string) => Promise<boolean>
-  /** Purges in the other processes what this one has found to be wrong. */
+  /** Purges in the other processes an entry that this process has found to be wrong. */
   readonly purgeOthers: (body: Buffer) => void
 }
 
-/** Parts that know which chain this is, from upstreams, peers and what they share. */
+/** Parts that find out the chain, from upstreams, peers and shared records. */
 export type Chain = ReturnType<typeof buildChain>
 
 /** Builds the parts of the chain; the pool has no upstream yet. */

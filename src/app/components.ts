@@ -61,7 +61,7 @@ export function buildComponents (
   const lowestRequested = new LowestRecentRequest(now)
   const parts = { ...chain, config, memory, inFlight, log, metrics }
   const diskBackend = diskLog && ofLog && diskBackendOf(diskLog, { ...parts, place: ofLog })
-  // No other host shares the disk, so it gets every purge.
+  // The disk gets every purge, because it belongs to this host and no other host purges it.
   const invalidator = new LocalInvalidator(memory, diskBackend === undefined ? [] : [diskBackend.store])
   const redisBackend = redis && ofRedis && redis.backendOf({
     ...parts,
@@ -178,7 +178,7 @@ export function buildComponents (
 
 /**
  * Lets the heap grow by 20 % before the next collection; V8 would allow it to double, so evicted entries would
- * accumulate. Hits pay nothing; misses pay (bench/NOTES.md).
+ * accumulate. The cost falls on misses, not on hits (bench/NOTES.md).
  */
 function keepHeapLean (): void {
   setFlagsFromString('--heap-growing-percent=20')

@@ -28,21 +28,21 @@ export interface StoreBackend {
    * tier can be reached.
    */
   start(onUp: () => Promise<void>): Promise<void>
-  /** Gives everything up, after the tier has been closed. */
+  /** Releases everything else, after the tier has been closed. */
   stop(): Promise<void>
 }
 
-/** Parts that keep a tier true. */
+/** Parts that keep the entries of a tier right. */
 export interface BackendParts extends Pick<Chain, 'tracker' | 'spaces' | 'now'> {
   readonly config: Config
   readonly metrics: Metrics
   readonly inFlight: WriteBudget
-  /** Spaces beside the tier. */
+  /** Spaces that are recorded beside the tier. */
   readonly place: RecordedSpaces
 }
 
 const repeatEveryMs = 500
-// Longest wait of a start for the index; the rest is read beside the reads of clients.
+// Limits how long a start waits for the index; the rest is read while clients are served.
 const maxLoadMs = 3000
 // A disk that hangs delays a stop by this at most.
 const maxStopMs = 2000
@@ -72,7 +72,7 @@ export function diskBackendOf (
         : [])
     ],
     start: async () => {
-      // The tier counts its failures itself, so the next call is enough.
+      // Ignores a failure, which the tier has counted, because the next call tries again.
       timers.push(repeat(async () => await store.resume()))
       await withTimeout(maxLoadMs, store.load())
     },
@@ -86,7 +86,9 @@ export function diskBackendOf (
 /** Log of this host, which this process keeps. */
 export type OwnedLog = HostLog & { readonly keeper: DiskKeeper }
 
-/** Part of the cache memory that workers share, if they do; each has its own hot entries in the rest. */
+/**
+ * Part of the cache memory for the log that workers share, if they do; the rest is for each worker's own hot entries.
+ */
 export const sharedPart = 3 / 4
 
 /** Opens the log of all processes that serve, on the disk or for workers in memory; undefined if there is none. */
@@ -103,7 +105,7 @@ export async function openOwnedLog (
     name: path === null ? 'shared' : 'disk',
     path: join(folder.path, logName),
     maxBytes,
-    // A reload starts one worker before it stops another.
+    // Counts one more than the workers, because a reload starts one worker before it stops another.
     writers: workers === 1 ? 1 : workers + 1
   }
   try {
@@ -145,7 +147,7 @@ export async function openOwnedLog (
       keeperFor: member => keeper.for(member),
       close: async () => {
         timers.forEach(clearInterval)
-        // Nothing is made again after the folder is given up.
+        // Waits for a restore in progress, or it would make files again after the folder is released.
         const closed = Promise.all([restoring.catch(() => {}), records.close(), keeper.close()])
         await withTimeout(
           maxStopMs,
@@ -159,7 +161,7 @@ export async function openOwnedLog (
   }
 }
 
-/** Runs a task again and again, one run at a time; a failed run ends nothing. */
+/** Runs a task again and again, one run at a time; a failed run does not end the repetition. */
 function repeat (task: () => Promise<void>): NodeJS.Timeout {
   let isRunning = false
   return setInterval(() => {
@@ -177,8 +179,8 @@ const tmpfs = 0x01021994
 const ownName = /^varve-(\d+)-(\d+)-[0-9a-f]{8}$/
 
 /**
- * Makes a folder in memory for the log of all workers, which goes with this process. Undefined if the system has no
- * room for it; a warning then says what to set.
+ * Makes a folder in memory for the log of all workers, which is removed when this process stops. Undefined if the
+ * system has no room for it; a warning then says what to set.
  */
 export async function openSharedMemory (bytes: number, log: Logger): Promise<OpenFolder | undefined> {
   try {
@@ -201,7 +203,7 @@ export async function openSharedMemory (bytes: number, log: Logger): Promise<Ope
 
 async function makeFolderOf (log: Logger): Promise<OpenFolder> {
   const folder = join(path, `varve-${process.pid}-${await startTimeOf('self')}-${randomBytes(4).toString('hex')}`)
-  // Fails if anything has the name, a link too.
+  // Fails if a file, a folder or a link has the name already.
   await mkdir(folder, folderMode)
   const lock = await lockFolder(folder).catch(async (error: unknown) => {
     await rm(folder, { recursive: true, force: true })
@@ -228,7 +230,10 @@ async function makeFolderOf (log: Logger): Promise<OpenFolder> {
   }
 }
 
-/** Removes the folders of this user's processes that are gone; a folder without a lock was just made, or is empty. */
+/**
+ * Removes folders that ended processes of this user left. A folder without a lock was just made or is empty, so it
+ * stays.
+ */
 async function removeUnowned (): Promise<void> {
   for (const name of await readdir(path)) {
     const [, pid, started] = ownName.exec(name) ?? []
@@ -238,7 +243,7 @@ async function removeUnowned (): Promise<void> {
     if (found?.isDirectory() !== true || found.uid !== process.getuid?.()) continue
     const lock = join(folder, 'lock')
     if (!existsSync(lock)) continue
-    // A process of another container has its own numbers, but its socket can be reached.
+    // Asks the socket too: a process in another container has its own process numbers, but its socket can be reached.
     if (await ownerOf(lock) !== undefined) continue
     await rm(folder, { recursive: true, force: true })
   }

@@ -27,9 +27,9 @@ export interface OpenFolder {
   readonly path: string
   /** True once another process has the folder, after it was removed or emptied. */
   readonly isLost: boolean
-  /** Makes the folder again where it was removed, or finds that it is lost. */
+  /** Makes the folder again if it was removed, or notices that another process has it. */
   restore(): Promise<void>
-  /** Gives the folder up. */
+  /** Releases the folder for other processes. */
   close(): Promise<void>
 }
 
@@ -138,7 +138,7 @@ async function stateOf (path: string): Promise<DiskFolderFacts['state']> {
     if (!isAbsent(error)) throw error
     return undefined
   })
-  // A start makes the folder, but none above it.
+  // A start makes the folder itself, but no folder above it.
   if (found === undefined) {
     await access(dirname(path), constants.W_OK)
     return 'new'
@@ -179,8 +179,9 @@ async function probe (path: string): Promise<void> {
 }
 
 /**
- * Throws for a folder that has files and is not varve's, because varve removes files in its own folder, and for a link
- * that would lead out of it. A folder that was varve's a moment ago may have lost its mark before its other files.
+ * Throws for a folder with files that is not varve's, because varve removes files in its own folder; also throws for a
+ * link, which would lead out of the folder. If `isRemade`, varve's own files may be left, because a removal may take
+ * the mark first.
  */
 async function requireOwnFolder (path: string, isRemade = false): Promise<void> {
   const names = await readdir(path)
@@ -206,7 +207,7 @@ async function statsOf (path: string): Promise<Stats | undefined> {
   })
 }
 
-/** Removes what an earlier release stored and leaves everything else, because no release reads it any more. */
+/** Removes what an earlier release stored, because no release reads it any more; leaves everything else. */
 async function removeEarlierForm (path: string, log: Logger): Promise<void> {
   const names = await readdir(path)
   const outdated = join(path, 'outdated')
@@ -229,7 +230,7 @@ async function removeEarlierForm (path: string, log: Logger): Promise<void> {
   rm(outdated, { recursive: true, force: true }).catch(() => {})
 }
 
-/** Removes files of some names, and the folder if it is empty then; others stay. */
+/** Removes files of some names, and then the folder if it is empty; other files stay. */
 async function removeFrom (path: string, names: RegExp): Promise<void> {
   for (const name of await readdir(path).catch(() => [])) {
     if (names.test(name)) await unlink(join(path, name)).catch(() => {})
@@ -294,13 +295,13 @@ async function removeUnowned (socket: string): Promise<void> {
     await requireNoOwner(moved)
     await unlink(moved)
   } catch (error) {
-    // A folder with this name is not varve's.
+    // Gives the name back, because the socket is in use, or a folder that is not varve's has this name.
     await rename(moved, socket)
     throw error
   }
 }
 
-// Names of sockets have at most 107 bytes, which Linux avoids by the open folder.
+// Shortens the path on Linux by way of the open folder, because names of sockets have at most 107 bytes.
 function lockSocketIn (path: string, { fd }: FileHandle): string {
   return join(existsSync(descriptorsPath) ? join(descriptorsPath, String(fd)) : path, 'lock')
 }

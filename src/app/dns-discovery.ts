@@ -35,7 +35,8 @@ interface Expanded {
 
 /** Interval of look-ups, as for the names of other upstreams. */
 export const resolveEveryMs = 15_000
-// Some names return a part of their addresses each time.
+// Drops an address after this many look-ups without it, because some names return only a part of their addresses each
+// time.
 const maxMissed = 3
 // Bounds upstreams and their labels (law 10: nothing grows without bound).
 const maxAddresses = 32
@@ -148,7 +149,7 @@ export async function startDnsDiscovery (
   }
 }
 
-// A proxy resolves names itself.
+// A name behind a proxy is not looked up, because the proxy resolves it.
 function isFollowed ({ url, resolve, proxy }: UpstreamConfig): boolean {
   return resolve === 'all' && isIP(new URL(url).hostname.replace(/^\[|\]$/g, '')) === 0 && proxy !== true
 }

@@ -16,7 +16,7 @@ import { type UpstreamRequest, probeRequest } from '../upstreams/upstream-reques
 import { type Chain, type Host } from './chain.js'
 import { versionOfProgram } from './io.js'
 
-/** Facts of this process that the tail which hosts share needs. */
+/** Facts about this process for the tail that hosts share. */
 export type HostTailParts = Pick<
   RedisTailOptions,
   'form' | 'maxAgeMs' | 'requiresVerified' | 'space' | 'mayBeOurs' | 'readRoot' | 'onDifferent'
@@ -50,7 +50,7 @@ export class Following {
   }
 
   /**
-   * Prepares a configuration; with it following begins again, even after a stop. The present configuration stays until
+   * Prepares following by a configuration, which begins again even after a stop. The present configuration stays until
    * `use`, because a reload may be rejected.
    */
   prepare ({ follow: settings }: Config): { readonly follower: Follower | undefined, readonly use: () => void } {
@@ -87,19 +87,19 @@ export class Following {
     this.#loop.recordRead()
   }
 
-  /** Takes the demand of another process. */
+  /** Records what another process reports: how many reads the tail saved it, and that a read waits now. */
   onDemand ({ saved, isUrgent }: TailDemand): void {
     this.#loop?.recordRead()
     this.#loop?.recordSaved(saved)
     if (isUrgent) this.#loop?.wake()
   }
 
-  /** Takes what another host has read, when that host announces it. */
+  /** Wakes the tail when another host announces what it has read. */
   onDigests (source: string): void {
     if (this.#hostTail?.isOfOthers(source) === true) this.#loop?.wake()
   }
 
-  /** Takes what the process that reads the tail has published. */
+  /** Applies what the process that reads the tail has published. */
   onEvent (event: FollowEvent): void {
     const follower = this.#follower
     switch (event.kind) {
@@ -120,13 +120,13 @@ export class Following {
     }
   }
 
-  /** Forgets the chain, whose versions say nothing about the next one. */
+  /** Forgets the old chain, whose versions say nothing about the next chain. */
   reset (): void {
     if (this.#loop === undefined) this.#follower?.clear()
     else this.#loop.reset()
   }
 
-  /** Time since another host brought a followed head. */
+  /** Milliseconds since a followed head last came from another host. */
   get peerHeadAgeMs (): number {
     return this.#hostTail?.takenAgeMs ?? Infinity
   }
@@ -241,7 +241,8 @@ export class Following {
         log.warn({ reason }, 'the followed tail does not continue: verifying every upstream again')
         const { space } = tracker
         await headPollers.reverifyAll().catch(() => {})
-        // The root of the accumulator proves another chain also before any anchor is known.
+        // Resets the chain of a single upstream at once: the root of the accumulator proves another chain even before
+        // any anchor is known.
         const [only, ...others] = upstreamPool.upstreams
         if (tracker.space !== space || stamped === undefined || others.length > 0) return
         if (!tracker.reset(stamped)) only?.guard.quarantine()
@@ -257,7 +258,7 @@ export class Following {
     return await this.#parts.upstreamPool.fetchAside(request, { version, minVersion, events: undefined })
   }
 
-  /** Builds the tail that hosts share; at an age of 0 each process reads for itself. */
+  /** Builds the tail that hosts share; undefined at a `maxAgeMs` of 0, because each process then reads for itself. */
   #hostTailOf ({ maxAgeMs, verify }: Config['follow']): RedisTail | undefined {
     const { hostTailOf, tracker, headPollers, log } = this.#parts
     if (maxAgeMs === 0) return undefined
@@ -290,7 +291,7 @@ export class Following {
       : { root, stamped: response.stamped, confirm: () => upstream?.guard.recordSameChain() }
   }
 
-  /** Applies what was read to this process first, then publishes it to the others. */
+  /** Applies what was read to this process first, then publishes it to the other processes. */
   #publisherOf (follower: Follower): TailSubscriber {
     const { memory } = this.#parts
     return {
@@ -309,7 +310,7 @@ export class Following {
         if (state !== 'stopped') this.#publish({ kind: 'state', state, reason })
       },
       clear: isWrong => {
-        // Entries may have grown by another chain (law 12: unknown means changed).
+        // Drops followed entries, whose intervals another chain may have extended (law 12: unknown means changed).
         if (isWrong) memory.invalidateFollowed()
         follower.clear()
         this.#publish({ kind: 'clear', isWrong })

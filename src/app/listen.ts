@@ -50,7 +50,7 @@ export function listenError (
   )
 }
 
-// As nginx does: permissions of the folder decide who may connect.
+// Lets every user connect, as nginx does: the permissions of the folder decide who may.
 const socketMode = 0o666
 
 /** Removes the socket that a killed process left; a socket in use stays, and so does any other file. */
@@ -122,9 +122,10 @@ export function maxDescriptorsOfProcess (file = '/proc/self/limits'): number {
   }
 }
 
-// Listeners, admin clients, Redis, the log, channels between processes, and files open for a short time.
+// Reserves descriptors for listeners, admin clients, Redis, the log, channels between processes, and files open for a
+// short time.
 const reservedDescriptors = 128
-// A process with very few descriptors still serves some clients.
+// Serves some clients even if the process has very few descriptors.
 const minConnections = 16
 // Idle connections use memory too, so a higher limit must be configured.
 const maxConnections = 32_768

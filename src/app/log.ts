@@ -83,9 +83,10 @@ export interface LineTransforms {
 // Lines beyond this limit are dropped, because a stuck reader would otherwise fill the memory (law 10: nothing grows
 // without bound).
 const maxBufferedBytes = 1_048_576
-// Half the limit, so that a slow reader does not receive this notice all the time.
+// Reports lost lines once half the buffer is free, so that a slow reader does not get such reports all the time.
 const recoveredBytes = maxBufferedBytes / 2
-// Position of pino's level digit: warnings and errors may quote text from outside, so they need masking.
+// Position of pino's level digit, and the digit of warnings. Warnings and errors may quote text from outside, so they
+// need masking.
 const levelOffset = '{"level":'.length
 const warningDigit = '4'
 // Access lines quote the client's URL, which may contain an API key.
@@ -224,7 +225,7 @@ export function logRateLimit (now: () => number, { lines, perMs }: LogRate): () 
   }
 }
 
-/** Highest number of lines in a time. */
+/** Highest number of lines within a time span. */
 export interface LogRate {
   readonly lines: number
   readonly perMs: number

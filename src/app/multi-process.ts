@@ -35,13 +35,13 @@ const now = (): number => performance.now()
 // Bounds /metrics and /readyz, which leave out a worker that does not respond in time.
 const metricsTimeoutMs = 1000
 const statusTimeoutMs = 250
-// A purge waits for the lower tiers.
+// Leaves time for the lower tiers, because a purge waits for them.
 const changeTimeoutMs = 10_000
 // Longer than a worker takes to follow a purge of everything.
 const purgeLocallyTimeoutMs = 5000
-// A worker that still starts applies the change afterwards.
+// Leaves time for a worker that still starts, because it applies the change after its start.
 const replaceTimeoutMs = 60_000
-// Remembered spaces that a reset has ended, because several workers report the same reset.
+// Limits the list of ended spaces, which counts a reset once although several workers report it.
 const maxEnded = 16
 
 /** Opens what several processes on one shared listener need; this process serves the admin listener for all of them. */
@@ -59,7 +59,7 @@ export async function openPrimary (
 class PrimaryProcess implements Serving {
   readonly sandbox: NamedUpstream | undefined
   readonly workerPool: WorkerPool
-  // Workers that start later get these too.
+  // Upstreams out of service; workers that start later get them too.
   readonly cordons = new Set<string>()
   readonly diskLog: OwnedLog | undefined
   readonly #metrics: Metrics
@@ -114,11 +114,11 @@ class PrimaryProcess implements Serving {
 
   async reload (next: Config): Promise<void> {
     const before = [...this.#groups]
-    // This process has opened the folder for all workers, those of the next configuration too.
+    // Keeps the folder that this process opened at its start, also for workers of the next configuration.
     const { disk, memory } = this.#config.cache
     const ofStart = this.sharesMemory ? { disk, memory } : { disk }
     const config = { ...next, cache: { ...next.cache, ...ofStart } }
-    // Keys of clients change often, so they end no worker.
+    // Replaces keys of clients in running workers: keys change often, so a change must not end workers.
     const areKeysOther = !isDeepStrictEqual(this.#config.clients, next.clients) &&
       isDeepStrictEqual({ ...this.#config, clients: next.clients }, config)
     const replaced = areKeysOther ? before.map(async group => await group.replaceClients(config)) : []
@@ -196,7 +196,7 @@ class PrimaryProcess implements Serving {
     }
   }
 
-  /** Counts a reset that several workers report once. */
+  /** Counts a reset once, although several workers report it. */
   onMessage (message: SentMessage): void {
     const space = message.kind === 'changed' ? message.resetFrom : undefined
     if (space === undefined || this.#endedSpaces.includes(space)) return
@@ -230,8 +230,9 @@ class PrimaryProcess implements Serving {
   }
 
   /**
-   * Purges in one worker first, which also purges the lower tiers, or the others could read the entry from there again.
-   * While Redis lacks the purge, every worker tries to deliver it, and reads nothing from Redis before.
+   * Purges in one worker first, which also purges the lower tiers; otherwise the other workers could read the entry
+   * from there again. While Redis lacks the purge, every worker tries to deliver it, and reads nothing from Redis
+   * before.
    */
   async purge (body: Buffer): Promise<PurgeResult> {
     return await this.#purgeIn(this.#listening, body, randomUUID())
@@ -287,16 +288,16 @@ class PrimaryProcess implements Serving {
 }
 
 /**
- * Workers of one configuration, each with its share of the limits. No other group uses their records, leases and
+ * Workers of one configuration, each with its share of the limits. Each group has its own records, leases and Redis
  * connection.
  */
 class WorkerGroup implements WorkerPoolOptions {
   readonly count: number
   config: Config
-  // Names the configuration.
+  // Name of this configuration among peers.
   readonly #name = randomUUID()
   readonly #primary: PrimaryProcess
-  // Connection of all these workers, which are one peer of the other hosts.
+  // Redis connection of all workers of the group, which other hosts see as one peer.
   readonly #redis: RedisConnection | undefined
   readonly #records: Readonly<Record<RecordPlace, Records | undefined>>
   readonly #leases = new Map<string, { readonly worker: WorkerHandle, readonly untilMs: number }>()
@@ -373,7 +374,7 @@ class WorkerGroup implements WorkerPoolOptions {
     this.#primary.onMessage(message)
   }
 
-  /** Makes fetches in flight useless to others, because a purge begins. */
+  /** Ends the waits for fetches in flight, because a purge begins and may cover what they fetch. */
   endFetches (): void {
     for (const [lease, waiters] of this.#fetches.endAll()) {
       for (const worker of waiters) worker.send({ kind: 'fetched', lease, isStored: undefined })

@@ -133,7 +133,7 @@ export async function buildProxyServer (
     degradedCertificate: () => certificate?.warnings ?? []
   }
   const status = (): ReturnType<typeof statusOf> => statusOf(statusSources)
-  // Members of parts that no listener needs would make each hit slower.
+  // Lists only what the listener needs, because an object with more members would make each hit slower.
   const listener: ListenerParts = {
     buckets: parts.buckets,
     metrics,
@@ -226,7 +226,7 @@ export async function buildProxyServer (
       config = next
     },
     stop: async (deadlines, closeMore) => {
-      // Begins before the connections to upstreams close, because it reads one of them.
+      // Begins before the connections to upstreams close, because recording reads from an upstream.
       const recorded = spaces.recordLast().catch(() => {})
       await stopGracefully(app, drain, {
         cancelRequests: async () => {
@@ -251,7 +251,7 @@ export async function buildProxyServer (
       ...proxy,
       follower,
       rejectIfOverloaded: () => loadShedder.rejectIfOverloaded(),
-      // Cached responses have headers that were printed under the names of the first configuration.
+      // Keeps the header names of the start, because cached responses contain headers printed with these names.
       settings: { ...of, headers: started.headers }
     })
   }

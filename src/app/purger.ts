@@ -30,12 +30,12 @@ export interface Purger {
   purge(body: Buffer, id?: string): Promise<PurgeResult>
   /**
    * Purges the memory of this process only, after another one has purged the shared tiers, or has begun a space for a
-   * purge of everything; true if this process had any of it.
+   * purge of everything. Resolves with true if this process had any entry of the purge.
    */
   purgeLocally(body: Buffer, begun?: string): Promise<boolean>
 }
 
-// A busy process has this long to find the space that another process has begun, before it begins one too.
+// Gives a busy process time to find the space that another process has begun, before it begins one too.
 const maxFollowMs = 2000
 
 /** Builds the purger of one process. */
@@ -71,7 +71,7 @@ export function buildPurger (
         // The disk repeats an invalidation that failed, and is not read before it succeeds.
         return false
       })
-      // A tier that did not confirm may have had it.
+      // Says that nothing was stored only if every tier has confirmed: another tier may have had the entry.
       return { everywhere, ...(everywhere && !isFound && { stored: false }) }
     },
     purgeLocally: async (body, begun) => {
@@ -95,7 +95,10 @@ function invalidationOf (purge: PartialPurge, space: Space): Invalidation {
     : { keys: [], intervals: [], account: purge.account }
 }
 
-/** Returns what may be stored in a space for a purge; undefined if the request is of another form. */
+/**
+ * Returns the invalidation of a purge in a space; undefined for a purge of everything, and for a request of another
+ * form.
+ */
 export function invalidationOfPurge (request: string, space: Space): Invalidation | undefined {
   try {
     const purge = readPurge(Buffer.from(request))
@@ -113,7 +116,7 @@ export interface AuditParts extends Pick<PurgerParts, 'invalidator' | 'redisBack
   readonly now: () => number
 }
 
-// Long table keys are cut; most fit, so an operator can repeat the request by hand.
+// Cuts long table keys; most fit, so an operator can repeat the request by hand.
 const maxShownChars = 500
 // Limits the log when an audit finds many differences (law 10: nothing grows without bound).
 const differenceRate = { lines: 10, perMs: 1000 }

@@ -63,12 +63,12 @@ export async function startServing (
     return await startVarve(serving, started, log, metrics, reload)
   }
   if (!isSandbox) return await startDnsDiscovery(config, start, { log, now: () => performance.now(), ...dnsDiscovery })
-  // Seven hours of blocks: the README's examples keep working, and memory stays bounded.
+  // Holds seven hours of blocks, so that the README's examples keep working and memory stays bounded.
   const { startSandbox } = await import('#sandbox')
   const sandbox = await startSandbox({
     windowBlocks: 100_000,
-    // The ledger of the sandbox begins again at each start; on one chain that would contradict the position on the
-    // disk.
+    // Begins another chain at each start with a disk tier: the sandbox's ledger begins again, and on one chain its
+    // position would contradict the position on the disk.
     ...(config.cache.disk.path !== null && { seed: randomInt(1, 1_000_000_000) })
   })
   log.warn(
@@ -158,7 +158,7 @@ async function startVarve (
 
 // Cuts long table keys and bodies; most fit, so an operator can repeat the call by hand.
 const maxShownChars = 500
-// Leaves room for a person's mistakes; a guesser of tokens adds a line each six seconds.
+// Logs a person's few mistakes; a client that guesses tokens adds at most ten lines a minute.
 const rejectedRate = { lines: 10, perMs: 60_000 }
 
 /** Builds the admin listener of one process or of several. */
@@ -181,7 +181,8 @@ function buildAdmin (
       log: adminLog(log),
       purge: async body => {
         const { space, ...purged } = await serving.purge(body)
-        // Another process may purge everything too while a place is down, so the name of the space is not known then.
+        // Leaves out the name of the space while a place is down, because another process may purge everything too and
+        // name another space.
         return { ...purged, ...(purged.everywhere && space !== undefined && { space }) }
       }
     },
@@ -190,7 +191,7 @@ function buildAdmin (
   })
 }
 
-/** Logs purges and rejected tokens, each with the address of its sender: operators are no clients. */
+/** Logs purges and rejected tokens, each with the address of its sender. */
 function adminLog (log: Logger): AdminLog {
   const mayLog = logRateLimit(() => performance.now(), rejectedRate)
   return {
@@ -238,12 +239,12 @@ export class KeysFileWatch {
   #file: string | null = null
   #reload = async (): Promise<unknown> => undefined
 
-  // Errors are for `reload` to report.
+  // Ignores errors, because `reload` reports them.
   readonly #onChange = (): void => {
     this.#reload().catch(() => {})
   }
 
-  /** Watches the file of the configuration in use, if it has one, instead of another. */
+  /** Watches the keys file of the configuration in use instead of the last one; null watches none. */
   use (file: string | null, reload: () => Promise<unknown>): void {
     this.#reload = reload
     if (file === this.#file) return
@@ -279,7 +280,7 @@ export class ConfigReloader {
     this.#apply.resolve(apply)
   }
 
-  /** Reloads after a running reload, which may have read an older file; the calls that wait share one reload. */
+  /** Reloads after a running reload, which may have read an older file. Calls that wait for it share one reload. */
   async reload (): Promise<ReloadResult> {
     this.#next ??= this.#last.then(async () => {
       this.#next = undefined

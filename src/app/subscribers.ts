@@ -32,7 +32,7 @@ export function subscribeAll ({
     upstreamPool.resetChain(tracker.chainId)
     headPollers.pollAll().catch(() => {})
   })
-  // A followed head of the old chain would hide the position of the new one, and keys name the new space from here on.
+  // Drops the followed head, which would hide the position of the new chain, and looks for the new chain's space.
   chain.reset.subscribe(({ by }) => {
     if (by === 'peer') return
     following.reset()
@@ -50,7 +50,7 @@ export function subscribeAll ({
   })
   chain.spaceChanged.subscribe(() => sharedHead?.changeSpace())
   chain.spaceChanged.subscribe(({ name }) => log.info({ space: name }, 'space changed'))
-  // Other peers learn of the space last, once this one has switched.
+  // Other peers learn of the space last, once this process has switched to it.
   chain.spaceChanged.subscribe(() => peerSync.sync().catch(() => {}))
 
   chain.conflictingChain.subscribe(space =>
@@ -61,7 +61,7 @@ export function subscribeAll ({
     )
   )
 
-  // Peers share heads, so that none serves an older one than another did.
+  // Sends heads to peers, so that no peer serves an older head than another did.
   chain.headAdvanced.subscribe(stamped => {
     if (sharedHead === undefined) peers.publish({ kind: 'head', stamped })
   })

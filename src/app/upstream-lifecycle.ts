@@ -143,7 +143,8 @@ function monitorUpstream (
     now,
     onPolled: logChange,
     onRelease: release => {
-      // Entries name the release that rendered them, so responses name it before it counts as seen.
+      // Sets the release of the upstream before the release counts as seen, because entries name the release that
+      // rendered them.
       upstream.release = release
       releases.record(release, upstream.name)
     },

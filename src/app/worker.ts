@@ -24,9 +24,9 @@ import { openLog } from './log.js'
 import { type ProxyServer, buildProxyServer } from './proxy-server.js'
 
 const aliveEveryMs = 1000
-// Messages that wait while the primary process hangs.
+// Limits the messages that wait while the primary process hangs.
 const maxUnsent = 10_000
-// Longest wait for what the primary process does at once.
+// Limits the wait for calls that the primary process answers at once.
 const callTimeoutMs = 1000
 // Shorter for a lease, because a poll waits for it.
 const leaseTimeoutMs = 250
@@ -39,7 +39,7 @@ export async function runWorker (io: Io): Promise<ExitCode> {
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) io.onSignal(signal, () => {})
   let unsent = 0
   const send = (message: ToPrimary): void => {
-    // A call that is dropped times out (law 10: nothing grows without bound).
+    // Drops a message beyond the limit; a dropped call times out (law 10: nothing grows without bound).
     if (!worker.isConnected() || unsent >= maxUnsent) return
     unsent++
     worker.send(message, undefined, () => {
@@ -130,7 +130,7 @@ class PrimaryLink {
     }
     await server.stop(await this.#stop.promise, async () => {
       const { recent } = server.statusSources
-      // A process that exits loses unsent messages.
+      // Waits until the last report is sent, because a process that exits loses unsent messages.
       await primary.call(callTimeoutMs, 'report', await metrics.snapshot(), recent.snapshot).catch(() => {})
     })
   }
