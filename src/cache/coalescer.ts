@@ -6,10 +6,10 @@ export interface Coalesced<T> {
   readonly isCollapsed: boolean
 }
 
-/** Results of asking for a lease, as the metric has them. */
+/** Results of a request for a lease, as labels of the metric. */
 export const leaseResults = ['taken', 'waited', 'not_stored', 'failed', 'lapsed'] as const
 
-/** Result of asking for a lease. */
+/** Result of a request for a lease. */
 export type LeaseResult = typeof leaseResults[number]
 
 /** Right of this process to fetch a read for others, or the end of its wait for the fetch of another process. */
@@ -64,7 +64,7 @@ export class Coalescer<T> {
     const untrack = (): void => {
       this.#inFlight.delete(key)
     }
-    // Registered first, so callers that join find nothing in flight once it has ended.
+    // Registers `untrack` before callers wait for the fetch, so that they find nothing in flight once it has ended.
     loading.then(untrack, untrack)
     return loading
   }
@@ -72,7 +72,7 @@ export class Coalescer<T> {
 
 /**
  * Coalesces latest reads (law 5: a latest read is never older than its request). A read joins only a fetch that has not
- * started, so one runs and at most one waits.
+ * started, so one fetch runs and at most one waits.
  */
 export class FreshCoalescer<T> {
   readonly #inFlight = new Map<string, Promise<unknown>>()

@@ -67,7 +67,7 @@ export class Compressor {
     this.#inFlight.set(entry.key, work.catch(() => {}))
   }
 
-  // Storing the plain body as the form records the attempt: a form that does not fit is not compressed again.
+  // Stores the plain body as the form if the compressed form does not fit, so that it is not compressed again.
   #store (entry: Entry, coding: Coding, body: Buffer): void {
     if (!this.#memory.replace(entry, withRepresentation(entry, coding, body))) {
       this.#memory.replace(entry, withRepresentation(entry, coding, entry.body))

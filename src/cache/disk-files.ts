@@ -10,16 +10,17 @@ export const diskOperations = ['read', 'write', 'remove', 'scan'] as const
 /** Operation of the disk tier. */
 export type DiskOperation = typeof diskOperations[number]
 
-// Node.js has four threads for files, DNS look-ups and compression: a disk that hangs must leave two of them free.
+// Limits reads in progress and reads that wait. Node.js has four threads for files, DNS look-ups and compression; a
+// disk that hangs must leave two of them free.
 const maxConcurrentReads = 2
 const maxWaitingReads = 512
 // A slower read is a miss (law 6: the cache can only help).
 const readTimeoutMs = 250
-// Limits descriptors; the least recently used file is opened again.
+// Limits descriptors; closes the least recently used file, which its next read opens again.
 const maxOpenFiles = 256
 /** Name of a segment, also behind the name of its folder. */
 export const segmentName = /(?:^|\/)(\d{8})\.segment$/
-// A pipe would block a thread of Node.js for ever, and a link may lead out of the folder.
+// Flags against a pipe, which would block a thread of Node.js for ever, and a link, which may lead out of the folder.
 const cautious = constants.O_NONBLOCK | constants.O_NOFOLLOW
 /** Flags to write a file whose name may be a link or a pipe. */
 export const writeFlags = constants.O_WRONLY | constants.O_CREAT | cautious
@@ -37,7 +38,7 @@ export interface DiskFilesOptions {
   readonly onError: (operation: DiskOperation) => void
 }
 
-/** Files of segments in one folder. A look-up waits 250 ms at most, and none waits for a disk that hangs. */
+/** Files of segments in one folder. A look-up waits 250 ms at most, and not at all while the disk hangs. */
 export class DiskFiles {
   readonly #options: DiskFilesOptions
   readonly #open = new LRUCache<number, Promise<FileHandle>>({
@@ -54,7 +55,7 @@ export class DiskFiles {
     this.#options = options
   }
 
-  /** True while reads do not come back. */
+  /** True while reads take too long. */
   get isHanging (): boolean {
     return this.#isHanging
   }
@@ -79,7 +80,7 @@ export class DiskFiles {
       if (this.#isHanging) throw new Error('the disk does not respond')
       // Wraps the result, because a timeout is undefined too.
       const reading = this.#readInTurn(segment, offset, length).then(bytes => ({ bytes }))
-      // A failure after the time limit belongs to no look-up.
+      // Ignores a failure after the time limit, because its look-up has ended.
       reading.catch(() => {})
       const result = await withTimeout(readTimeoutMs, reading)
       if (result !== undefined) return result.bytes
@@ -118,7 +119,7 @@ export class DiskFiles {
     return await open(this.#pathOf(segment), constants.O_WRONLY | cautious)
   }
 
-  /** Writes at a place; rejects unless all bytes were written. */
+  /** Writes at an offset; rejects unless all bytes were written. */
   async write (file: FileHandle, bytes: readonly Buffer[], offset: number): Promise<void> {
     const written = this.#options.isMemory === true
       ? writevSync(file.fd, bytes, offset)
@@ -127,7 +128,7 @@ export class DiskFiles {
     if (written < wanted) throw new Error('ENOSPC: no space left on the device')
   }
 
-  /** Removes a segment; one that cannot be removed is counted. */
+  /** Removes a segment; counts an error if that fails. */
   async remove (segment: number): Promise<void> {
     this.#open.delete(segment)
     await unlink(this.#pathOf(segment)).catch((error: unknown) => {
@@ -135,7 +136,7 @@ export class DiskFiles {
     })
   }
 
-  /** Closes a file. */
+  /** Closes the file of a segment. */
   forget (segment: number): void {
     this.#open.delete(segment)
   }
@@ -167,7 +168,10 @@ export class DiskFiles {
   }
 }
 
-/** Makes a folder unless it exists; one level, because in some file systems Node.js never ends making several. */
+/**
+ * Makes a folder unless it exists; makes no folder above it, because in some file systems Node.js never ends making
+ * several.
+ */
 export async function makeFolder (path: string): Promise<void> {
   await mkdir(path, folderMode).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== 'EEXIST') throw error

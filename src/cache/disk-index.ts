@@ -13,9 +13,9 @@ export interface RecordPlace {
   readonly isHit?: boolean
 }
 
-// A slot has two words of the digest, then segment, offset and length, which is negative after a hit.
+// A slot has two words of the digest, then segment, offset, and a length that is negative after a hit.
 const slotWords = 5
-// Both shares bound an entry to 33 bytes, and an interval to 30 more.
+// Growth by these shares bounds the index to 33 bytes for an entry, and 30 more for its interval.
 const mostFilled = 0.85
 const slotsPerEntry = 1.65
 const intervalGrowth = 1.25
@@ -24,15 +24,15 @@ const intervalWords = 3
 const maxIntervals = 2048
 
 /**
- * Index of the entries of one space in typed arrays, so that an entry takes at most 64 bytes. A table that grows copies
- * its entries, so there are 256 small ones, none of which delays a hit.
+ * Index of the entries of one space in typed arrays, so that an entry takes at most 64 bytes. A table copies its
+ * entries when it grows, so the index has 256 small tables, and no copy delays a hit.
  */
 export class DiskIndex {
   readonly #hasSegment: (segment: number) => boolean
   readonly #tables: DigestTable[] = []
   readonly #families = new Map<string, IntervalList>()
 
-  /** `hasSegment` is false for segments that are gone, whose entries give their slots to others. */
+  /** `hasSegment` returns false for a segment that is gone; other entries may take the slots of its entries. */
   constructor (hasSegment: (segment: number) => boolean) {
     this.#hasSegment = hasSegment
   }
@@ -83,7 +83,7 @@ export class DiskIndex {
 
   /** Removes the entries of a segment that has no list, and intervals without an entry. */
   async prune (segment: number): Promise<void> {
-    // Some tables are not made yet.
+    // `forEach` skips tables that are not made yet.
     this.#tables.forEach(table => table.deleteAll(segment))
     for (const [family, list] of this.#families) {
       await list.prune(({ number }) => this.get(digestOfText(intervalKeyOf(family, number))) !== undefined)
@@ -98,8 +98,8 @@ export class DiskIndex {
 }
 
 /**
- * Indexes an entry. Of two entries whose intervals share a version the older one leaves, because nothing proves which
- * is right.
+ * Indexes an entry. If the intervals of two entries share a version, the older entry is removed, because nothing proves
+ * which is right.
  */
 export function addEntry (index: DiskIndex, { digest, interval }: EntryIdentity, place: RecordPlace): void {
   if (interval !== undefined) {
@@ -113,7 +113,7 @@ export function addEntry (index: DiskIndex, { digest, interval }: EntryIdentity,
   index.set(digest, place)
 }
 
-/** Removes what a purge covers from an index; returns true if there was any. */
+/** Removes what a purge covers from an index; returns true if the index had any such entry. */
 export function removePurged (index: DiskIndex, { isOfAll, digests, intervals }: PurgedEntries): boolean {
   if (isOfAll) return index.size > 0
   const removed = digests.map(digest => index.delete(digest))
@@ -131,12 +131,15 @@ export function digestOfText (text: string): Buffer {
   return Buffer.concat([hash('sha256', text, 'buffer').subarray(0, listedDigestBytes), accountBytes(accountIn(text))])
 }
 
-/** Returns digests that name all entries which may depend on an account, here or in any other. */
+/**
+ * Returns digests that name all entries which may depend on an account: its own, and entries that may depend on any
+ * account.
+ */
 export function digestsOfAccount (account: string): Buffer[] {
   return [account, ''].map(each => Buffer.concat([1, 2, 3, 4].map(() => accountBytes(each))))
 }
 
-// Two accounts may share these bytes, which costs a miss.
+// Two accounts may share these bytes; then a purge of one costs misses of the other.
 function accountBytes (account: string | undefined): Buffer {
   return Buffer.from(account === undefined ? 'fffffffe' : account.slice(-8) || 'ffffffff', 'hex')
 }
@@ -144,7 +147,7 @@ function accountBytes (account: string | undefined): Buffer {
 /** Hash table with open addressing; a deleted slot keeps its length, and has segment 0. */
 class DigestTable {
   readonly #hasSegment: (segment: number) => boolean
-  // Signed, since V8 boxes numbers that need 32 bits without a sign.
+  // Uses signed words, because V8 boxes unsigned numbers that need 32 bits.
   #words = new Int32Array(minSlots * slotWords)
   #slots = minSlots
   #used = 0
@@ -201,7 +204,7 @@ class DigestTable {
   // Finds the slot of a digest, or the empty slot for it.
   #find (high: number, low: number): number {
     const words = this.#words
-    // Keeps the order of the digests, so a table that grows is written from front to back.
+    // Orders slots by digest, so that a table that grows is written from front to back.
     let at = Math.floor((low >>> 0) / 2 ** 32 * this.#slots) * slotWords
     while (words[at + 4] !== 0 && (words[at] !== high || words[at + 1] !== low)) {
       at += slotWords
@@ -240,7 +243,7 @@ class DigestTable {
   }
 }
 
-/** Sorted numbers of intervals; of two that overlap, the owner deletes one. */
+/** Sorted intervals as numbers; the owner deletes one of two that overlap. */
 interface IntervalChunk {
   words: BigUint64Array
   count: number
@@ -257,7 +260,7 @@ class IntervalList {
   overlapping (first: bigint, last: bigint): NumberedInterval[] {
     const found: NumberedInterval[] = []
     let nth = this.#chunkOf(first)
-    // The interval before may reach into this one.
+    // Begins with the interval before, because it may reach into this one.
     let at = Math.max(0, positionIn(this.#chunk(nth), first + 1n) - 1)
     for (; nth < this.#chunks.length; nth++, at = 0) {
       const chunk = this.#chunk(nth)
@@ -283,7 +286,7 @@ class IntervalList {
     chunk.words.set([first, last, number], at * intervalWords)
     chunk.count++
     if (chunk.count < maxIntervals) return
-    // History that is read in order fills chunks, instead of leaving half of each.
+    // Splits at the end if history is read in order, so that chunks fill up instead of staying half empty.
     const left = nth === this.#chunks.length - 1 && at === chunk.count - 1 ? at : chunk.count / 2
     const words = chunk.words.slice(left * intervalWords, chunk.count * intervalWords)
     this.#chunks.splice(nth + 1, 0, { words, count: chunk.count - left })

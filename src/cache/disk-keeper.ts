@@ -39,14 +39,14 @@ export interface StoredRows extends Omit<Segment, 'minSequence'> {
 export interface BeginSegment {
   readonly space: StoreSpace
   readonly bytes: number
-  /** True if the index has too many entries, so that the oldest segment leaves in any case. */
+  /** True if the index has too many entries, so that the oldest segment is evicted in any case. */
   readonly mustEvict: boolean
 }
 
-/** New segment for a writer, and the segments that leave once their hit entries are copied. */
+/** New segment for a writer, and the segments to remove once their hit entries are copied. */
 export interface BegunSegment {
   readonly number: number
-  /** True for a segment that an earlier process has left with much room. */
+  /** True for a segment of an earlier process that still has much room. */
   readonly isContinued: boolean
   readonly evicted: readonly Hits[]
 }
@@ -55,30 +55,30 @@ export interface BegunSegment {
 export interface LogKeeper {
   /** True if other processes read and write the log too. */
   readonly isShared: boolean
-  /** Takes part from now on; returns the purges as encoded, and the numbers of the segments, oldest first. */
+  /** Joins the log; returns the encoded purges, and the numbers of the segments, oldest first. */
   joinLog(): Promise<{ readonly purges: Uint8Array, readonly segments: readonly number[] }>
   beginSegment(what: BeginSegment): Promise<BegunSegment>
-  /** Removes evicted segments after their copies, and forgets purges that no entry needs. */
+  /** Removes evicted segments whose copies are written, and forgets purges that no entry needs. */
   endEviction(segments: readonly number[], minSequence: number): Promise<void>
   /** Reports what was appended; nothing waits for it. */
   announce(stored: StoredRows): void
   /**
-   * Numbers an encoded purge and has every process apply it; resolves once each has, and a restart would. True if any
-   * process had an entry of it. A purge whose id was confirmed before is not applied again, since it would cover what
-   * was fetched since.
+   * Numbers an encoded purge. Resolves once every process has applied it and it outlasts a restart, with true if any
+   * process had an entry of it. A purge with a confirmed id is not applied again, because it would cover entries
+   * fetched since.
    */
   purgeLog(purge: Uint8Array, id?: string): Promise<boolean>
 }
 
 /** Methods of a process that reads and writes a log, as its keeper calls them in order. */
 export interface LogMember {
-  /** Applies an encoded purge; returns true if this process had any of it. */
+  /** Applies an encoded purge; returns true if this process had any entry of it. */
   applyPurge(purge: Uint8Array): boolean | Promise<boolean>
   /** Indexes what another process has appended. */
   learn(stored: StoredRows): void | Promise<void>
   /** Takes a segment out of the index; returns the offset and length of each entry that was hit. */
   evict(segment: number, obsoletePurge: number, isOwn: boolean): Promise<Uint32Array>
-  /** Begins again, after the folder was removed. */
+  /** Begins with an empty log, after the folder was removed. */
   resetLog(): void | Promise<void>
 }
 
@@ -86,7 +86,7 @@ export interface LogMember {
 export interface LogSettings {
   /** Name of the tier whose entries lie in the log. */
   readonly name: LogTierName
-  /** Its folder, which exists. */
+  /** Folder of the log, which exists. */
   readonly path: string
   readonly maxBytes: number
   /** Processes that append at once. */
@@ -114,16 +114,16 @@ const segmentsPerWriter = 16
 const blockBytes = 4096
 const fileName = 'purges'
 const readFlags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
-// A start skips this many numbers, because entries may have numbers of purges that the disk rejected.
+// A start skips this many numbers of purges, because entries may carry numbers of purges that the disk rejected.
 const maxUnsaved = 1000
-// A process that has stopped must not delay the others.
+// Limits the waits for a process that evicts or copies, because one that has stopped must not delay the others.
 const maxEvictMs = 500
 const maxCopyMs = 1000
-// Exceeds the log of purges in Redis.
+// Remembers more ids than the log of purges in Redis has, so that no repeated purge is applied twice.
 const maxConfirmed = 512
 const hasLeft = 'this process has left the log'
 
-/** Returns the bytes of a segment: small enough that one is a small part of the room of each writer. */
+/** Returns the bytes of a segment, which are a small part of the room of each writer. */
 export function segmentBytesOf (maxBytes: number, writers: number): number {
   return Math.min(mostSegmentBytes, Math.floor(maxBytes / (segmentsPerWriter * writers)))
 }
@@ -134,7 +134,7 @@ export class DiskKeeper {
   readonly #segmentBytes: number
   // Bounds the number of segments, because each change of space begins one, however short.
   readonly #mostSegments: number
-  // Oldest first.
+  // Segments by number, oldest first.
   readonly #segments = new Map<number, KeptSegment>()
   readonly #members = new Set<LogMember>()
   readonly #gone = new WeakSet<LogMember>()
@@ -153,7 +153,7 @@ export class DiskKeeper {
   #isGivenUp = false
   #saving: Promise<void> = Promise.resolve()
   #lastTurn: Promise<unknown> = Promise.resolve()
-  // Resolves when the files of the last evicted segments are removed, or their process takes too long.
+  // Resolves when the files of the last evicted segments are removed, or the process that copies takes too long.
   #copied: Promise<void> = Promise.resolve()
   #onCopied = (): void => {}
 
@@ -180,7 +180,7 @@ export class DiskKeeper {
       if (segment === undefined) await files.remove(number)
       else this.#segments.set(number, segment)
     }
-    // An open file would keep the space of a removed one.
+    // Closes all files, because an open file would keep the disk space of a removed one.
     files.close()
     this.#purges = purges ?? new DiskPurges(randomInt(2 ** 32))
     this.#saved = this.#purges.sequence
@@ -193,7 +193,7 @@ export class DiskKeeper {
     return {
       isShared: this.#options.writers > 1,
       joinLog: async () => {
-        // A message may arrive after the exit of its process.
+        // Rejects a message that arrives after the exit of its process.
         if (this.#gone.has(member)) throw new Error(hasLeft)
         this.#members.add(member)
         return { purges: this.#purges.encode(), segments: [...this.#segments.keys()] }
@@ -221,17 +221,17 @@ export class DiskKeeper {
     }
   }
 
-  /** Makes the segment of a process that is gone free for others. */
+  /** Frees the segment of a process that is gone for other processes. */
   async leave (member: LogMember): Promise<void> {
     this.#gone.add(member)
     this.#members.delete(member)
     this.#silent.delete(member)
-    // The next segment waits for no copies of a process that is gone.
+    // Ends the wait for copies of this process, so that the next segment can begin.
     this.#onCopied()
     await this.#inTurn(async () => await this.#release(member))
   }
 
-  /** Makes removed files again; returns true if the log begins from nothing. */
+  /** Makes removed files again; returns true if the log begins empty. */
   async restore (): Promise<boolean> {
     if (this.#isGivenUp) return false
     await makeFolder(this.#options.path)
@@ -304,7 +304,7 @@ export class DiskKeeper {
     )
     const needed = Math.max(this.#segmentBytes, bytes)
     const leavingBytes = sizeOf(this.#leaving.keys())
-    // Leaves room for what is copied forward.
+    // Leaves the room of one segment for entries that are copied forward.
     const isOver = (): boolean =>
       this.#bytesBeside(continued) + leavingBytes + needed > maxBytes - this.#segmentBytes ||
       this.#segments.size > this.#mostSegments
@@ -313,10 +313,10 @@ export class DiskKeeper {
       if (!isOver() && !(mustEvict && evicted.length === 0)) break
       if (segment.writer !== undefined || segment === continued) continue
       const hits = await this.#evict(segment, member)
-      // Law 7: chains never mix.
+      // Copies no entry of another space (law 7: chains never mix).
       evicted.push(segment.space === space.name ? hits : { ...hits, places: [] })
     }
-    // A reload may have raised the number of processes that append.
+    // Throws if too many processes append, as after a reload that has raised their number.
     if (isOver()) throw new Error('more processes write than the log has room for')
     const number = continued?.number ?? ++this.#lastNumber
     this.#segments.set(number, { number, space: space.name, bytes: continued?.bytes ?? 0, writer: member })
@@ -375,7 +375,7 @@ export class DiskKeeper {
     if (segments.length > 0) this.#onCopied()
   }
 
-  /** Ends the segment and the evictions of a process, even those whose response it never got. */
+  /** Ends the segment and the evictions of a process, even evictions whose response never reached it. */
   async #release (member: LogMember): Promise<void> {
     await this.#remove([...this.#leaving].flatMap(([{ number }, by]) => by === member ? [number] : []))
     for (const segment of this.#segments.values()) {
@@ -383,7 +383,7 @@ export class DiskKeeper {
       segment.writer = undefined
       segment.bytes = await this.#options.files.sizeOf(segment.number).catch(() => 0)
       if (segment.bytes > 0) continue
-      // An empty segment: the disk was full.
+      // Removes an empty segment, which is left when the disk is full.
       this.#segments.delete(segment.number)
       await this.#options.files.remove(segment.number)
     }
@@ -400,11 +400,11 @@ export class DiskKeeper {
     return had.includes(true)
   }
 
-  /** Writes the purges so that a power cut cannot take them back; calls at once share a write. */
+  /** Writes the purges so that a power cut cannot undo them; calls at the same time share a write. */
   async #save (): Promise<void> {
     const { sequence } = this.#purges
     if (this.#isGivenUp || this.#options.isMemory === true) {
-      // No later process reads a log in memory.
+      // Skips the write, because no later process reads a log in memory.
       this.#saved = sequence
       return
     }
@@ -417,7 +417,7 @@ export class DiskKeeper {
 
   async #write (): Promise<void> {
     const { sequence } = this.#purges
-    // This write makes the file again, so nothing later would show that the folder was emptied.
+    // Checks before the write if the folder was emptied, because the write makes the file again and so hides that.
     if (this.#hasFile && await this.#isGone()) this.#reset()
     await writeDurably(this.#options.path, fileName, this.#purges.encode())
     this.#saved = sequence
@@ -429,7 +429,7 @@ function sizeOf (segments: Iterable<KeptSegment>): number {
   return [...segments].reduce((sum, { bytes }) => sum + Math.ceil(bytes / blockBytes) * blockBytes, 0)
 }
 
-/** Runs a call to a process, and waits for nothing. */
+/** Starts a call to a process without waiting for its end. */
 function run (call: () => Promise<void>): void {
   call().catch(() => {})
 }

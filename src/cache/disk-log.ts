@@ -28,7 +28,7 @@ export interface ListedSegment extends Segment {
   /** Name of its log. */
   readonly log: number
   readonly list: SegmentList
-  /** End of the records, behind which a sealed segment has its footer. */
+  /** End of the records; the footer of a sealed segment follows. */
   end: number
 }
 
@@ -41,7 +41,7 @@ interface OwnSegment {
 export interface DiskLogOptions {
   readonly files: DiskFiles
   readonly keeper: LogKeeper
-  /** Names the log. */
+  /** Returns the name of the log. */
   readonly name: () => number
   readonly segmentBytes: number
   readonly onUnreadable: () => void
@@ -49,11 +49,11 @@ export interface DiskLogOptions {
   readonly isFull: () => boolean
   /** Returns an entry that is to be copied forward; undefined if it is no longer wanted. */
   readonly entryToCopy: (bytes: Buffer) => EntryRecord | undefined
-  /** Indexes an entry that was copied, unless another has taken its place. */
+  /** Indexes an entry that was copied, unless another entry has taken its place. */
   readonly copied: (space: StoreSpace, what: EntryIdentity, place: RecordPlace) => void
 }
 
-// A footer is shorter than its segment.
+// Exceeds any segment with its footer, which is shorter than the segment; a longer file has grown by damage.
 const mostFileBytes = 3 * 64 * 1024 ** 2
 const maxBatchBytes = 8 * 1024 ** 2
 const windowBytes = 1024 ** 2
@@ -98,7 +98,8 @@ export class DiskLog {
         this.learn(segment, segment.list.minSequence)
         await onSegment(segment)
       } catch {
-        // A segment that was evicted meanwhile counts as unreadable too; an open file would keep its space.
+        // Closes the file, because an open file would keep the space of a removed one. A segment that was evicted
+        // meanwhile counts as unreadable too.
         this.forget(number)
         this.#options.onUnreadable()
       }
@@ -142,7 +143,7 @@ export class DiskLog {
   /** Forgets all segments, after their folder was removed. */
   async reset (): Promise<void> {
     this.#segments.clear()
-    // Closes before anything else is read, or a removed file would be read on.
+    // Closes the files before anything else is read, or reads would go on in a removed file.
     this.#options.files.close()
     await this.#inTurn(async () => await this.#closeOwn(false))
   }
@@ -155,7 +156,7 @@ export class DiskLog {
     })
   }
 
-  // A footer and a record that are written at once would take the same place.
+  // Runs one change at a time, because a footer and a record that are written at once would take the same place.
   async #inTurn (change: () => Promise<void>): Promise<void> {
     const changed = this.#lastTurn.then(change)
     this.#lastTurn = changed.catch(() => {})
@@ -195,7 +196,7 @@ export class DiskLog {
     return await this.#append(batch, false)
   }
 
-  /** Begins a segment, and copies the hit entries of the segments that leave for it. */
+  /** Begins a segment, and copies to it the hit entries of the segments that were evicted for it. */
   async #begin (space: StoreSpace, bytes: number): Promise<void> {
     const { files, keeper, segmentBytes, isFull } = this.#options
     await this.#closeOwn(true)
@@ -232,7 +233,7 @@ export class DiskLog {
     const segment = await this.read(number)
     if (segment.space.name !== space.name || segment.log !== this.#options.name()) throw new Error('not of this log')
     const file = await this.#options.files.openToWrite(number)
-    // Takes away the footer.
+    // Removes the footer, because records follow.
     await file.truncate(segment.end)
     return { segment, file }
   }
@@ -258,7 +259,7 @@ export class DiskLog {
   async #append (batch: readonly Append[], isCopied: boolean): Promise<RecordPlace[]> {
     const { segment, file } = this.#own as OwnSegment
     const { number, space, list } = segment
-    // A segment that has nothing yet gets its header with its first records, so none has a header alone.
+    // Writes the header together with the first records, so that no segment has a header alone.
     const header = segment.end === 0 ? encodeHeader(space, this.#options.name()) : Buffer.alloc(0)
     const { files, keeper } = this.#options
     await files.write(file, [header, ...batch.map(({ record }) => record)], segment.end)
@@ -313,7 +314,7 @@ export class DiskLog {
     return { number, log, space, list, end, bytes, minSequence: list.minSequence }
   }
 
-  /** Lists the records of a segment, without those that are damaged; returns where they end. */
+  /** Lists the undamaged records of a segment; returns the end of the last one. */
   async #scan (number: number, start: number, end: number, list: SegmentList): Promise<number> {
     const reader = new SegmentReader(this.#options.files, number)
     let [offset, endOfLast, steps] = [start, start, 0]

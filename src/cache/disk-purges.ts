@@ -28,7 +28,7 @@ const magic = Buffer.from([0x56, 0x52, 0x50, 1])
 
 /**
  * Purges of the disk tier, numbered in order. An entry carries the number of the last purge before its fetch, so a
- * purge covers it wherever a copy of it lies.
+ * purge covers every copy of it.
  */
 export class DiskPurges {
   // Purges by what they cover: the last purge of the same entries stands for all before it.
@@ -53,7 +53,7 @@ export class DiskPurges {
     return this.#last
   }
 
-  /** True if the next purge is to be one of everything. */
+  /** True if the next purge must be of everything, because there are too many. */
   get isFull (): boolean {
     return this.#purges.size >= maxPurges
   }
@@ -66,7 +66,7 @@ export class DiskPurges {
     return next === undefined ? this.#last : next.sequence - 1
   }
 
-  /** Skips numbers. */
+  /** Skips numbers of purges, which entries may carry already. */
   skip (count: number): void {
     this.#last += count
   }
@@ -98,7 +98,7 @@ export class DiskPurges {
       this.#intervals.some(purged => sequence < purged.sequence && isOverlapping(purged, interval))
   }
 
-  /** Forgets purges up to a number, below which no entry is left. */
+  /** Forgets purges up to a number, because no entry is left from before them. */
   forgetUpTo (minSequence: number): void {
     const isObsolete = (sequence: number): boolean => sequence <= minSequence
     for (const [content, { sequence }] of this.#purges) {
@@ -142,12 +142,12 @@ export function contentOf (purge: PurgedEntries): string {
   return encodePurge({ ...purge, sequence: 0 }).toString('latin1')
 }
 
-/** Returns true if a purge names an entry, of whatever sequence. */
+/** Returns true if a purge names an entry, whatever their numbers. */
 export function isNamedBy (
   { isOfAll, digests, intervals }: PurgedEntries,
   { digest, interval }: EntryIdentity
 ): boolean {
-  // Compares a part of each digest, because a footer lists only that.
+  // Compares a part of each digest, because a footer lists only that part.
   return isOfAll ||
     digests.some(named => named.subarray(0, digest.length).equals(digest) || textOf(named) === accountIn(digest)) ||
     (interval !== undefined && intervals.some(purged => isOverlapping(purged, interval)))
@@ -192,7 +192,7 @@ function textOf (digest: Buffer): string {
   return digest.toString('latin1', 0, listedDigestBytes)
 }
 
-/** Returns the text by which a purge of the account in a digest is found; '' where a footer lists less of it. */
+/** Returns the text by which a purge of the account in a digest is found; '' for a shorter digest of a footer. */
 function accountIn (digest: Buffer): string {
   return digest.toString('latin1', listedDigestBytes).repeat(3)
 }

@@ -43,7 +43,7 @@ export const digestBytes = 16
 /** Bytes of a key's own digest, without the account behind it. */
 export const listedDigestBytes = 12
 const itemBytes = listedDigestBytes + 12
-/** Room for a header, which is shorter. */
+/** Most bytes of a header. */
 export const headerBytes = 256
 /** Length and checksum in front of each record. */
 export const frameBytes = 8
@@ -118,7 +118,7 @@ export function decodeRecord (bytes: Buffer): EntryRecord | undefined {
 /** Returns the entry of a record if it is the wanted one (law 13: what was stored elsewhere is checked). */
 export function entryIn (bytes: Buffer, digest?: Buffer): EntryRecord | undefined {
   const entry = decodeRecord(bytes)
-  // Rejects bytes behind the record: a copy would take them along, and they would hide what is written after them.
+  // Rejects bytes behind the record: in a copy they would hide the records that follow.
   const isWhole = entry !== undefined && bytes.length === frameBytes + bytes.readUInt32BE()
   return isWhole && (digest === undefined || entry.digest.equals(digest)) ? entry : undefined
 }
@@ -163,7 +163,7 @@ export class SegmentList {
     }
   }
 
-  /** Returns the footer and the trailer by which it is found. */
+  /** Returns the footer, and the trailer by which the footer is found. */
   encode (): Buffer {
     const writer = new ByteWriter()
     writer.u32(this.minSequence)

@@ -57,10 +57,10 @@ interface NamedPurge extends PurgedEntries {
   readonly id: string | undefined
 }
 
-// Promised to operators: an entry is on the disk within a second, or counted as dropped.
+// Keeps what operators are promised: an entry is on the disk within a second, or counted as dropped.
 const maxQueuedMs = 1000
 const finalWritesMs = 1000
-// Many writes at once share a batch.
+// Allows many writes at once, because they share a batch.
 const maxConcurrentWrites = 64
 // Bounds the index to one entry for each KB of the folder (law 10: nothing grows without bound).
 const bytesPerIndexedEntry = 1024
@@ -122,7 +122,7 @@ export class DiskTier implements LowerStore, OwnStore {
       maxConcurrentWrites,
       canWrite: () => this.#isLoaded && space() !== undefined,
       onWriteError: reason => {
-        // A process without descriptors says so itself, and nothing is wrong with its disk.
+        // Ignores a lack of descriptors, which the process reports itself: nothing is wrong with the disk.
         if (reason !== undefined && !/^E[MN]FILE\b/.test(reason)) this.#writeError = reason
       },
       onDropped: () => metrics.dropped(name)
@@ -157,7 +157,7 @@ export class DiskTier implements LowerStore, OwnStore {
 
   async get (space: StoreSpace, key: string): Promise<FoundEntry | undefined> {
     const index = this.#readable(space)
-    // `DiskFiles` counts failures.
+    // Ignores failures, because `DiskFiles` counts them.
     return index && await this.#read(index, key, digestOf(space, key)).catch(() => undefined)
   }
 
@@ -165,7 +165,7 @@ export class DiskTier implements LowerStore, OwnStore {
     const interval = this.#readable(space)?.covering(withoutSpace(space, family), version)
     const found = interval && await this.get(space, intervalKeyOf(family, interval.number))
     const validity = found?.stored.validity
-    // Another entry may have taken the key.
+    // Checks the interval, because another entry may have taken the key.
     return validity !== undefined && validity.first <= version && version <= validity.last ? found : undefined
   }
 
@@ -188,7 +188,7 @@ export class DiskTier implements LowerStore, OwnStore {
       ],
       intervals: what.intervals.map(interval => ({ ...interval, family: withoutSpace(space, interval.family) }))
     })
-    // Which entries depend on an account only their records say, when they are read.
+    // Returns true if any entry is left: only their records show which entries depend on an account.
     return hadQueued || hadAny || (what.account !== undefined && this.#entries > 0)
   }
 
@@ -207,7 +207,7 @@ export class DiskTier implements LowerStore, OwnStore {
 
   /** Applies a purge of any process, in the order of their numbers. */
   async applyPurge (encoded: Uint8Array): Promise<boolean> {
-    // Waits for a join, because a purge that comes later is applied on top of the purges that it returns.
+    // Waits for a join in progress, because this purge must follow the purges that the join returns.
     await this.#joining
     const purge = decodePurge(encoded)
     this.#purges.add(purge, this.#options.now())
@@ -215,7 +215,7 @@ export class DiskTier implements LowerStore, OwnStore {
     if (unsynced !== undefined) unsynced.isApplied = true
     const removed = [...this.#indexes.values()].map(index => removePurged(index, purge))
     if (purge.isOfAll) this.#indexes.clear()
-    // Before the index is read nothing says what was there.
+    // Returns true before the index is read, because the purge may have covered any entry.
     return removed.includes(true) || !this.#isLoaded
   }
 
@@ -235,12 +235,12 @@ export class DiskTier implements LowerStore, OwnStore {
 
   /** Takes the entries of a segment out of the index; returns the offset and length of each that was hit. */
   async evict (number: number, obsoletePurge: number, isOwn: boolean): Promise<Uint32Array> {
-    // Otherwise a load under way would index entries of the segment afterwards.
+    // Waits for a load in progress, which would otherwise index entries of the segment afterwards.
     await this.load()
     this.#purges.forgetUpTo(obsoletePurge)
     const hits: number[] = []
     const name = this.#log.segments.get(number)?.space.name
-    // The index has entries of known segments alone.
+    // The index has no entry of a segment that this process does not know.
     if (name === undefined) return new Uint32Array()
     const index = this.#indexFor({ name })
     const { list } = await this.#log.read(number).catch(async () => {
@@ -262,7 +262,7 @@ export class DiskTier implements LowerStore, OwnStore {
     return Uint32Array.from(hits)
   }
 
-  /** Begins again, after the folder was removed. */
+  /** Begins with an empty log, after the folder was removed. */
   async resetLog (): Promise<void> {
     this.#indexes.clear()
     await this.#log.reset()
@@ -316,14 +316,14 @@ export class DiskTier implements LowerStore, OwnStore {
       const item = list.item(nth)
       const { offset, length } = item
       const index = this.#indexFor(space)
-      // Another process may have appended a newer one meanwhile.
+      // Another process may have appended a newer entry meanwhile.
       const isNewest = (index.get(item.digest)?.segment ?? 0) <= number
       if (isNewest && this.#isIndexable(item)) addEntry(index, item, { segment: number, offset, length })
     }
   }
 
   #isIndexable ({ length, ...item }: EntryIdentity & { readonly length: number }): boolean {
-    // Reads no record that is longer than any entry may be.
+    // Excludes records that are longer than any entry may be.
     return length <= this.#options.maxEntryBytes + mostBytesBesideBody && !this.#isPurged(item)
   }
 
@@ -409,7 +409,7 @@ export class DiskTier implements LowerStore, OwnStore {
     metrics.wrote(this.name)
   }
 
-  /** Compresses one entry at a time, since compression must never cost an entry its time to be written. */
+  /** Compresses one entry at a time, and leaves others uncompressed, so that compression delays no write. */
   async #encode (stored: StoredEntry): Promise<Buffer> {
     if (this.#isCompressing) return await encodeEntry(stored, false)
     this.#isCompressing = true

@@ -114,7 +114,7 @@ async function readContent (key: string, reader: ByteReader, maxBytes: number): 
   const cursor = flagBits & flags.cursor ? reader.text() : undefined
   const gasUsed = flagBits & flags.gasUsed ? reader.text() : undefined
   const length = reader.u32()
-  // Looks before it inflates: 390 KB may claim to be a gigabyte.
+  // Checks the length before it inflates: 390 KB may inflate to a gigabyte.
   if (length > maxBytes) throw new LargeEntryError('too long')
   const packed = reader.rest()
   const body = flagBits & flags.deflated ? await promisify(inflateRaw)(packed, { maxOutputLength: length }) : packed

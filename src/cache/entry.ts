@@ -126,7 +126,10 @@ export function computeEtag (contentType: string, body: Buffer): string {
     : etagOf(createHash('sha256').update(`${contentType}\n`).update(body).digest('base64url'))
 }
 
-/** Copies a short body, with its ETag: a one-shot hash leaves no object to collect, and reads the copy and its type. */
+/**
+ * Copies a short body behind its type, so that one hash of both gives the ETag; a one-shot hash leaves no object to
+ * collect.
+ */
 function copyWithEtag (contentType: string, body: Buffer): Pick<Entry, 'body' | 'etag'> {
   const head = `${contentType}\n`
   const headBytes = Buffer.byteLength(head)

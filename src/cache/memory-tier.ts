@@ -70,7 +70,9 @@ export class MemoryTier implements Store<Entry, Entry>, OwnStore {
     return undefined
   }
 
-  /** Finds the entry whose interval begins last at or before a version, with the last version of that interval. */
+  /**
+   * Finds the entry with the last interval that begins at or before a version, and the last version of that interval.
+   */
   findBefore (family: string, version: bigint): { readonly entry: Entry, readonly last: bigint } | undefined {
     const found = this.#intervals.findBefore(family, version)
     const entry = found && this.getByKey(found.key)
@@ -104,7 +106,7 @@ export class MemoryTier implements Store<Entry, Entry>, OwnStore {
   drop (_space: StoreSpace, { keys, intervals, account }: Invalidation): boolean {
     const before = this.#entries.size
     for (const key of keys) {
-      // A lower tier may have had what was evicted here.
+      // Counts an evicted entry as purged, because a lower tier may have had it.
       if (!this.#delete(key, 'purged') && this.removals.causeOf(key) === 'evicted') this.removals.record(key, 'purged')
       // The key of a latest read names the family of all its versions.
       for (const version of this.#intervals.keysIn(key)) this.#delete(version, 'purged')
@@ -118,7 +120,7 @@ export class MemoryTier implements Store<Entry, Entry>, OwnStore {
     return this.#entries.size < before
   }
 
-  /** Invalidates entries whose intervals have grown with the ledger, because what was read of it is wrong. */
+  /** Invalidates entries whose intervals have grown with the followed ledger, because the ledger was read wrongly. */
   invalidateFollowed (): void {
     for (const [key, { dependencies }] of [...this.#entries.entries()]) {
       if (dependencies !== undefined) this.#delete(key, 'unknown')
@@ -212,7 +214,7 @@ export class IntervalIndex {
     return found !== undefined && found.last >= number ? found.key : undefined
   }
 
-  /** Returns the entry whose interval begins last at or before a number, with the end of that interval. */
+  /** Returns the key of the last interval that begins at or before a number, and the end of that interval. */
   findBefore (family: string, number: bigint): { readonly key: string, readonly last: bigint } | undefined {
     const list = this.#families.get(family) ?? []
     return list[firstIndexFrom(list, number + 1n) - 1]

@@ -1,4 +1,4 @@
-// Patterns of what Node.js accepts, whose own checks take longer than the printing; a test compares the two.
+// Patterns of what Node.js accepts, because its own checks take longer than the printing; a test compares both.
 const validName = /^[\^_`a-zA-Z\-0-9!#$%&'*+.|~]+$/
 const invalidInValue = /[^\t\x20-\x7e\x80-\xff]/
 

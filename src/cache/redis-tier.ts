@@ -36,10 +36,10 @@ export interface RedisTierOptions {
   readonly space: () => StoreSpace | undefined
 }
 
-// No client waits for a write, and large values take longer.
+// Gives large values time, because no client waits for a write.
 const writeTimeoutMs = 1000
 const namesPerScan = 1000
-// Time limit for the pending writes of a stopping process, which other replicas can use.
+// Time limit for the pending writes of a stopping process; other replicas can use the entries.
 const finalWritesMs = 1000
 
 /** Redis tier, shared by replicas; a lookup that exceeds its time limit is a miss (law 6: the cache can only help). */
@@ -75,7 +75,7 @@ export class RedisTier implements LowerStore {
     return await this.#find('get', space, async client => {
       const found = await this.#getEntry(client, key)
       const validity = found?.stored.validity
-      // Serves only indexed entries, so that a purge by version finds every one that is served.
+      // Serves only indexed entries, so that a purge by version finds every entry that is served.
       return validity === undefined || await this.#index.find(client, validity.family, validity.first) === numberIn(key)
         ? found
         : undefined
@@ -112,7 +112,7 @@ export class RedisTier implements LowerStore {
           return number === undefined ? [] : [intervalKeyOf(family, number)]
         }))
     )
-    // A record in the index that names no entry is a miss.
+    // Leaves records in the index, because a record that names no entry is a miss.
     const keys = [...what.keys, ...found.flat()].map(key => this.#prefix + key)
     const hadKeys = await this.#delete(keys)
     const hadOfAccount = what.account !== undefined && await this.#deleteOfAccount(space, what.account)
@@ -179,7 +179,7 @@ export class RedisTier implements LowerStore {
     const servers = await this.#link.run('find', async client => mastersOf(client))
     let hadAny = false
     for (const server of servers) {
-      // Accounts and tables, and then what may depend on any: views and values of state keys.
+      // Patterns of accounts and tables, then of reads that may depend on any account: views and values of state keys.
       for (const paths of [`*s/${account}*`, '[ve]*']) {
         let cursor = '0'
         do {
@@ -203,7 +203,7 @@ export class RedisTier implements LowerStore {
     look: (client: RedisClient) => Promise<FoundEntry | undefined>
   ): Promise<FoundEntry | undefined> {
     if (!this.#link.isUp || this.#options.space() !== space) return undefined
-    // The link counts failures.
+    // Ignores failures, because the link counts them.
     return await this.#link.run(operation, look).catch(() => undefined)
   }
 
@@ -287,7 +287,7 @@ export function redisKeyPrefix (keyPrefix: string): string {
   return `${keyPrefix}:${entryFormat}:`
 }
 
-// Number of versions per bucket, which is a key.
+// Number of versions in a bucket; each bucket is a key in Redis.
 const versionsPerBucket = 1024n
 // Limits the keys per interval (law 10: nothing grows without bound): no chain has longer blocks, but a faulty upstream
 // could report one.
@@ -314,7 +314,8 @@ export class RedisIntervalIndex {
   }
 
   /**
-   * Finds the number in the key of the entry whose interval contains a version: the entry that begins last before it.
+   * Finds the number in the key of the entry whose interval contains a version: the last entry that begins at or before
+   * it.
    */
   async find (client: RedisClient, family: string, version: bigint): Promise<string | undefined> {
     const [record] = await client.zrevrangebylex(

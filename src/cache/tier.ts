@@ -60,8 +60,8 @@ export interface LowerStore extends Store<StoreWrite, FoundEntry> {
 }
 
 /**
- * Tier of this process or host. It gets every purge, also those of replicas, hides what it drops at once, and resolves
- * once no later process finds that either.
+ * Tier of this process or host. It gets every purge, also those of replicas. It hides dropped entries at once, and
+ * resolves once no later process finds them.
  */
 export interface OwnStore {
   /** Drops as every tier does; a purge that several processes of this host apply has an id. */
@@ -78,8 +78,8 @@ export interface StoreWrite {
   /** Start of its fetch: a purge since then covers it. Undefined means now. */
   readonly fetchedAtMs?: number
   /**
-   * Runs with true when a tier that hosts share has the entry, with false if it does not get it yet or at all; only the
-   * first call counts.
+   * Runs with true when a tier that hosts share has the entry, with false if the tier does not get the entry yet or at
+   * all; only the first call counts.
    */
   readonly onShared?: ((isStored: boolean) => void) | undefined
 }

@@ -14,7 +14,7 @@ export interface WriteBudget {
 /** Clock, budget, write gate and error callback of a write queue. */
 export interface WriteQueueOptions<T> {
   readonly now: () => number
-  /** Takes the bytes of a write until it has ended; undefined if none are left. */
+  /** Takes the bytes of a write from the budget until the write has ended; undefined if too few are left. */
   readonly hold: (item: T) => HeldBytes | undefined
   readonly canWrite: () => boolean
   /** Runs when a write succeeds, is dropped, and each time it fails, so that no read waits for a retry. */
@@ -66,7 +66,7 @@ export class WriteQueue<T> {
     return this.#items.size
   }
 
-  /** Queues a write; if room is missing, drops the oldest ones, or this one. */
+  /** Queues a write; if room is missing, drops the oldest writes, or this write. */
   add (key: string, item: T): void {
     if (this.#isStopped) return this.#options.onEnd?.(item, false)
     this.#remove(key)
