@@ -14,7 +14,7 @@ export interface AdminFlags {
 export class AdminUnreachableError extends Error {}
 
 const callTimeoutMs = 10_000
-// Workers are replaced one after the other.
+// Gives a reload time, because workers are replaced one after the other.
 const reloadTimeoutMs = 600_000
 
 /** Calls the admin listener that a flag or the environment names; sends the body, if any, as JSON with the token. */

@@ -77,7 +77,7 @@ async function findingsOf ({ config }: LoadedConfig): Promise<readonly OnlineFin
   return findings.map(finding => ({ ...finding, problems: finding.problems.map(text => masker.mask(text)) }))
 }
 
-// Comments, so that the whole output stays a valid configuration.
+// Prints comments, so that the whole output stays a valid configuration.
 function tableOf (findings: readonly OnlineFinding[]): string {
   if (findings.length === 0) return '\n# online: there is nothing to contact\n'
   const rows = findings.map(({ what, name, problems, facts }) => {

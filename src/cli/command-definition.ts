@@ -6,7 +6,7 @@ export interface Flag {
   /** Placeholder of the value in help and completions; a flag without one is a switch. */
   readonly value?: string
   readonly text: string
-  /** Environment variable that sets the same. */
+  /** Environment variable that sets the same value as the flag. */
   readonly variable?: string
   readonly isRepeatable?: true
   /** Values that a completion offers. */

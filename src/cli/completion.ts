@@ -20,7 +20,7 @@ export function completion ([shell, ...others]: readonly string[], io: Io): Exit
   return exitCodes.ok
 }
 
-/** Prints the words that can end the command line of the shell, which says how far the cursor is. */
+/** Prints the words that can end the shell's command line at its cursor. */
 export function complete (commands: readonly Command[], { environment, out }: Io): ExitCode {
   const { COMP_LINE: line = '', COMP_POINT: end } = environment
   for (const word of completionsOf(commands, line.slice(0, end === undefined ? undefined : Number(end)))) {

@@ -83,7 +83,7 @@ function parse (args: readonly string[], { flags, takesWords }: Command): Call {
   }
 }
 
-// `parseArgs` takes a negative number for a flag; joined with `=`, it reaches the flag's own check.
+// Joins a negative number to its flag with `=`, because `parseArgs` would take it for a flag.
 function joinNegative (args: readonly string[], options: NonNullable<ParseArgsConfig['options']>): string[] {
   return args.reduce<string[]>((joined, arg) => {
     const flag = joined.at(-1) ?? ''

@@ -42,7 +42,7 @@ interface ProbedUpstream {
 const maxProbeBytes = 1024 * 1024
 const usecPerSecond = 1_000_000n
 
-// Compares nothing: a check reports the chain of each upstream, and has none of its own.
+// Accepts every chain: a check reports the chain of each upstream, and has no chain to compare it with.
 const unknownChain: ChainVerification = {
   verifyChain: async () => undefined,
   isSameChain: async () => true,
@@ -73,7 +73,7 @@ async function probe (upstream: NamedUpstream, { now }: OnlineClocks): Promise<P
   }
 }
 
-// Probes twice: opening the connection belongs to the first request only.
+// Probes twice, because the first request alone takes the time to open the connection.
 async function probeThrough (
   probed: Upstream,
   upstream: NamedUpstream,

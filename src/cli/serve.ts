@@ -26,7 +26,7 @@ export async function serve (flags: Flags, io: Io): Promise<ExitCode> {
   })
   installFaultHandlers(io, log, masker, {
     metrics,
-    // A start that hangs must not delay the exit.
+    // Stops only a varve that has started, because a start that hangs must not delay the exit.
     stop: async deadlines => await (await withTimeout(0, started))?.stop(deadlines)
   })
   io.onSignal('SIGHUP', () => {
@@ -82,7 +82,7 @@ ${exampleCommands(varve.url, isSandbox).map(line => `    ${line}\n`).join('')}
 `
 }
 
-/** Picks a version to try: the sandbox never prunes version 2000; of an upstream only the newest is certain. */
+/** Picks a version to try: the sandbox never prunes version 2000; an upstream certainly has only its newest version. */
 function exampleCommands (address: string, isSandbox: boolean): string[] {
   const path = socketPathOf(address)
   const [curl, url] = path === undefined ? ['curl', address] : [`curl --unix-socket ${path}`, 'http://varve']

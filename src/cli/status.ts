@@ -107,7 +107,7 @@ function tierText ({ entries, bytes = 0, maxBytes, state, reason }: Loose<TierSt
   return [state, size, reason].filter(part => part !== undefined).join(', ')
 }
 
-// The unit of cache.memory.maxMb.
+// Prints the unit of cache.memory.maxMb.
 function megabytes (bytes: number): string {
   return `${(bytes / 1024 ** 2).toFixed(1)} MB`
 }
@@ -135,7 +135,7 @@ function hitRateText (recent: Recent): string | undefined {
   return reads === 0 ? undefined : `${Math.floor(hits / reads * 1000) / 10} %${without}`
 }
 
-// Failed requests are neither hits nor misses, which a hit rate of 100 % would hide.
+// Counts failed requests, which are neither hits nor misses: a hit rate of 100 % would hide them.
 function failedOf (recent: Recent): number {
   return sumOf(recent, name => name === 'unavailable')
 }

@@ -20,11 +20,11 @@ export interface ResumeFlags {
 
 /** A read of a run. */
 export interface WarmItem {
-  /** Resolves with undefined if the run ended before; then the read stays to do. */
+  /** Resolves with undefined if the run ended before; the next run then does the read. */
   readonly fetch: () => Promise<ProxyResponse | undefined>
   /** Share of the run from 0 to 1 that is done with this read and all before it; undefined if the total is unknown. */
   readonly share: number | undefined
-  /** Returns the flags that continue behind this read; undefined if the response does not say. */
+  /** Returns the flags that continue behind this read; undefined if the response does not show where. */
   readonly resumeAfter: (response: ProxyResponse) => ResumeFlags | undefined
 }
 
@@ -89,7 +89,7 @@ export async function linesOf (
 ): Promise<AsyncGenerator<WarmItem>> {
   const { stream, sizeBytes } = name === '-' ? { stream: stdin(), sizeBytes: undefined } : await openFile(name)
   const text = stream.setEncoding('utf8')
-  // A pipe may stay silent, so only closing it ends the read.
+  // Closes the input at the end of the run, because a read of a silent pipe would never end.
   signal.addEventListener('abort', () => text.destroy(), { once: true })
   return items()
 

@@ -18,7 +18,7 @@ export interface WarmFlags {
 
 // Covers the time of a normal read; slower reads are left to the next run.
 const graceMs = 3000
-// Frequent enough for a moving bar, and infrequent enough for a log.
+// Redraws the bar of a terminal often, and adds a line to a log rarely.
 const barEveryMs = 200
 const lineEveryMs = 10_000
 const clearRest = '\x1b[K'
@@ -31,7 +31,7 @@ export async function warm (flags: WarmFlags, files: readonly string[], io: Io):
   const concurrency = wholeNumberFlag('concurrency', flags.concurrency, 1, 256) ?? 8
   const perSecond = wholeNumberFlag('rate', flags.rate, 1, 1_000_000)
   const stopping = new AbortController()
-  // Each read that pauses listens for the end of the run.
+  // Allows any number of listeners, because each read that pauses listens for the end of the run.
   setMaxListeners(0, stopping.signal)
   const url = urlOf(flags.url ?? 'http://127.0.0.1:8080')
   const client = new WarmClient(url, concurrency, perSecond, io.environment['VARVE_CLIENT_KEY'], stopping.signal)
@@ -77,7 +77,7 @@ async function run (
     failures.push(error as Error)
     stopping.abort()
   }
-  // Takes responses in order, so that a run continues behind the last read before which all are done.
+  // Takes responses in order, so that the next run continues behind the last read that has no gap before it.
   const take = async (item: WarmItem, fetching: Promise<ProxyResponse | undefined>): Promise<void> => {
     const response = await fetching
     isContiguous &&= response !== undefined
@@ -181,7 +181,7 @@ class WarmCounts {
     else this.leaveOut(/; detail=(\w+)/.exec(cacheStatus)?.[1] ?? 'moving')
   }
 
-  /** Counts what is not cached afterwards. */
+  /** Counts a read that is not cached afterwards, by its reason. */
   leaveOut (reason: string, isFailure = false): void {
     this.hasFailures ||= isFailure
     this.#leftOut.set(reason, (this.#leftOut.get(reason) ?? 0) + 1)

@@ -1,7 +1,7 @@
-/** Share of a scarce thing that one client may have while others need it. */
+/** Share of a scarce resource that one client may have while other clients need it. */
 export const clientShare = 1 / 2
 
-/** Groups what clients hold of a scarce thing, or wait for, by client; of one client, the oldest comes first. */
+/** Groups by client what clients hold of a scarce resource, or wait for; the oldest item of a client comes first. */
 export class ClientShares<T> {
   // Keeps service order: a served client moves to the end.
   readonly #clients = new Map<string, Set<T>>()
@@ -11,12 +11,12 @@ export class ClientShares<T> {
     return this.#size
   }
 
-  /** Lists what one client has. */
+  /** Lists the items of one client. */
   of (clientId: string): ReadonlySet<T> {
     return this.#clients.get(clientId) ?? new Set()
   }
 
-  /** Lists the clients that have any. */
+  /** Lists the clients that have any item. */
   get clientIds (): readonly string[] {
     return [...this.#clients.keys()]
   }
@@ -34,12 +34,15 @@ export class ClientShares<T> {
     if (own.size === 0) this.#clients.delete(clientId)
   }
 
-  /** True when a client other than this one has any. */
+  /** True when a client other than this one has any item. */
   hasOther (clientId: string): boolean {
     return this.#clients.size > Number(this.#clients.has(clientId))
   }
 
-  /** Removes and returns the next of the clients in turn; clients that come last are served after all others. */
+  /**
+   * Removes and returns an item of the next client in turn; clients for which `comesLast` is true come after all
+   * others.
+   */
   shift (comesLast: (clientId: string) => boolean): T | undefined {
     let [next] = this.#clients
     for (const each of this.#clients) {

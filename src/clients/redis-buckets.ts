@@ -1,8 +1,8 @@
 import { type RedisLink } from '../redis/link.js'
 import { type ClientRateLimit, type TokenBuckets } from './token-buckets.js'
 
-// Mirrors LocalBuckets atomically on the server's clock, since clocks of replicas differ. Times beyond a burst predate
-// a clock change or limit change.
+// Mirrors LocalBuckets atomically on the server's clock, because clocks of replicas differ. Ignores a time beyond a
+// burst, which was stored before a change of clock or limit.
 const takeScript = `
 local time = redis.call('TIME')
 local now = time[1] * 1000 + time[2] / 1000
@@ -40,7 +40,7 @@ redis.call('SET', KEYS[1], string.format('%.3f', full - tonumber(ARGV[1])), 'PX'
 return 1
 `
 
-// Matches LocalBuckets (law 10: nothing grows without bound).
+// Same limit as in LocalBuckets (law 10: nothing grows without bound).
 const maxLimited = 50_000
 
 /**
@@ -84,7 +84,7 @@ export class RedisBuckets implements TokenBuckets {
   refund (clientId: string, allowance: ClientRateLimit): void {
     this.#limitedUntilMs.delete(clientId)
     this.#link.runScript('limit', refundScript, [this.#prefix + clientId], [1000 / allowance.perSecond])
-      // Refunds locally: if Redis was down before too, the token was taken there.
+      // Refunds in this process, because the token was taken here if Redis was down before too.
       .catch(() => this.#fallback.refund(clientId, allowance))
   }
 
@@ -102,7 +102,7 @@ export class RedisBuckets implements TokenBuckets {
 
   /** Undefined if Redis gives no number. */
   async #runScript (script: string, clientId: string, ...values: number[]): Promise<number | undefined> {
-    // The link counts the failure.
+    // Ignores the failure, because the link counts it.
     const result = await this.#link.runScript('limit', script, [this.#prefix + clientId], values).catch(() => undefined)
     return typeof result === 'number' ? result : undefined
   }

@@ -8,11 +8,11 @@ export interface ClientRateLimit {
 
 /** Token buckets of clients, and of upstreams whose rates processes share. */
 export interface TokenBuckets {
-  /** Takes tokens: 0 on success, else milliseconds until as many are free, with nothing taken. */
+  /** Takes tokens and returns 0; if too few are free, takes none and returns the milliseconds until enough are. */
   take(clientId: string, allowance: ClientRateLimit, count?: number): number | Promise<number>
   /** Takes a token without waiting; only buckets of this process can. */
   takeNow?(clientId: string, allowance: ClientRateLimit): number
-  /** Lowers the tokens to this many at most, and returns how many there are. */
+  /** Lowers the tokens to `atMost` if there are more, and returns how many there are. */
   level(clientId: string, allowance: ClientRateLimit, atMost?: number): number | Promise<number>
   /** Returns a token for a request that turned out to be free. */
   refund(clientId: string, allowance: ClientRateLimit): void

@@ -36,7 +36,7 @@ export function mistakeText (
 /** Error for a configuration that varve does not fully understand. */
 export class ConfigError extends Error {
   readonly mistakes: readonly Mistake[]
-  /** Configuration file; undefined without one, or if the mistakes name it. */
+  /** Configuration file; undefined without a file, or if the mistakes name it. */
   readonly file: string | undefined
 
   constructor (mistakes: readonly Mistake[], file?: string) {

@@ -6,7 +6,7 @@ export function reject (context: z.RefinementCtx, path: Array<string | number>, 
 }
 
 /**
- * Rejects two upstreams with one name, including default names by position and those of addresses. Runs beside the
+ * Rejects two upstreams with one name, including default names by position and names of addresses. Runs beside the
  * other checks, so the list may still be invalid.
  */
 export function rejectDuplicateUpstreamNames (upstreams: readonly unknown[], context: z.RefinementCtx): void {

@@ -99,7 +99,7 @@ export interface ConfigRequirements {
   readonly isForServe?: boolean
 }
 
-/** Valid configuration, with the keys that are never shown. */
+/** Valid configuration, with facts about its sources. */
 export interface LoadedConfig {
   readonly config: Config
   /** Dotted paths of secrets that are missing and allowed to be. */
@@ -181,7 +181,7 @@ function withKeysFile (config: Config): Config {
   const { clients } = config
   if (clients.keysFile === null) return config
   const file = readYaml(clients.keysFile)
-  // Under the names of the configuration, by which messages know secrets.
+  // Checks the keys under their path in the configuration, by which messages recognise secrets.
   const tree = { clients: file.tree }
   const parsed = z.strictObject({ clients: z.strictObject({ keys: clientKeysSchema }) }).safeParse(tree)
   if (!parsed.success) {
@@ -342,7 +342,7 @@ function setAt (tree: ConfigTree, path: readonly string[], value: unknown): void
   if (typeof next === 'object') setAt(next as ConfigTree, rest, value)
 }
 
-/** Decides for each upstream without a setting of its own if the environment names a proxy for it. */
+/** Sets `proxy` of each upstream that leaves it open: true if the environment names a proxy for its URL. */
 function withProxies (config: Config, environment: Environment): Config {
   const upstreams = config.upstreams.map(upstream => ({
     ...upstream,

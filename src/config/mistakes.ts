@@ -98,7 +98,8 @@ function gotText (
   const value = valueAt(tree, path)
   if (isSecret(path) || (typeof value === 'object' && value !== null)) return ''
   if (typeof value === 'string') {
-    // A comparison with another key says enough, and a replaced text may be a secret whatever its key.
+    // Shows no value that is compared with another key, since the comparison says enough, and no replaced text, which
+    // may be a secret.
     const isShown = isShownText(value) && !isReplaced(path) && !/^expected (?:a unique|another) /.test(issue.message)
     return isShown || (isFileKey(path) && isPathLike(value))
       ? `, got ${JSON.stringify(value)}`
@@ -112,7 +113,8 @@ function gotText (
 // Longer numbers may be secrets made of digits.
 const maxShownChars = 7
 
-// Words without digits, short quantities such as 5x, and IP addresses; a secret that a service issued is none of these.
+// Shows words without digits, short quantities such as 5x, and IP addresses; a secret that a service issued is none of
+// these.
 function isShownText (text: string): boolean {
   return (text.length <= 20 && isNameLike(text)) ||
     (text.length <= maxShownChars && /^[-+]?[0-9]+(?:\.[0-9]+)? ?[A-Za-z]{0,3}$/.test(text)) ||
@@ -153,7 +155,7 @@ function unitExampleOf ({ code }: z.core.$ZodIssue, path: readonly string[]): st
   return code !== 'invalid_type' || examples === undefined ? '' : `, or a text with a unit, such as ${examples}`
 }
 
-// Messages of the schema itself have their own example.
+// Gives no example for messages of our schema, which have their own.
 function exampleOf (path: readonly string[], { code }: z.core.$ZodIssue): string | undefined {
   if (path.join('.') === 'chainId') return 'chainId: 1 for mainnet, 2 for testnet'
   const { default: value } = shapeAt(path) ?? {}

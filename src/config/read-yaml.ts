@@ -21,8 +21,8 @@ export type ConfigTree = Record<string, unknown>
 export interface ConfigFile {
   readonly tree: ConfigTree
   /**
-   * Returns the place of a key or of its value. For a map or a list that is always the place of the key, and for a
-   * missing key that of the nearest key above.
+   * Returns the place of a key or of its value. For a map or a list, this is always the place of its key; for a missing
+   * key, the place of the nearest key above.
    */
   placeOf(path: readonly string[], of?: 'key' | 'value'): Place | undefined
 }
@@ -33,7 +33,10 @@ const bareReference =
   // eslint-disable-next-line no-template-curly-in-string
   '"Bearer ${NAME}" }'
 
-/** Reads a YAML file; throws a ConfigError with every syntax mistake, and no text of the file but names of keys. */
+/**
+ * Reads a YAML file; throws a ConfigError with every syntax mistake, which quotes no text of the file but names of
+ * keys.
+ */
 export function readYaml (file: string): ConfigFile {
   let tree: unknown
   let document: Document
@@ -65,7 +68,7 @@ export function readYaml (file: string): ConfigFile {
   }
 }
 
-// An alias has the place where it stands, because its anchor may be in a part that is right.
+// Returns the place of an alias, not of its anchor, which may be in a part that is right.
 function offsetOf (document: Document, path: readonly string[], of: 'key' | 'value'): number | undefined {
   let node: unknown = document.contents
   let offset: number | undefined

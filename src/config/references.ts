@@ -89,7 +89,7 @@ export function resolveReferences (
     const text = environment[name]
     if ((text === undefined || text.trim() === '') && isAllowedToMiss(path)) return placeholderFor(path, isWhole)
     if (text === undefined) return addBadReference(path, `the environment variable ${name} is not set`)
-    // An upstream that requires credentials would get none (law 9: credentials stay).
+    // Rejects an empty secret, or an upstream that requires credentials would get none (law 9: credentials stay).
     if (text.trim() === '' && isSecret(path)) {
       return addBadReference(
         path,
@@ -136,7 +136,7 @@ function readSecretFile (file: string): { readonly text: string } | { readonly f
 }
 
 function readPlainFile (file: string): Buffer | string {
-  // A pipe without a writer would block the start, and all responses at a reload.
+  // Opens without blocking: a pipe without a writer would block the start, and all responses at a reload.
   const descriptor = openSync(file, constants.O_RDONLY | constants.O_NONBLOCK)
   try {
     const found = fstatSync(descriptor)

@@ -37,7 +37,7 @@ const collectorUrl = z.string().refine(
   'expected the http or https URL of a collector without credentials and query, such as http://127.0.0.1:4318'
 ).describe('an http or https URL')
 
-/** Returns the type of a path; `message` is the mistake of one that fails the check. */
+/** Returns the type of a path; `message` is the mistake of a path that fails the check. */
 function pathOf (isValid: (path: string) => boolean, message: string): z.ZodString {
   return z.string().refine(path => tildeMistake(path) === undefined && isValid(path), {
     error: ({ input }) => tildeMistake(String(input)) ?? message

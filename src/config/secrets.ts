@@ -71,7 +71,7 @@ export function maskSecrets ({ fromFiles = [], ...config }: Config, others: read
   return shown
 }
 
-/** Lists where the values at a path are; a flag may have replaced one that came from a file. */
+/** Lists the holder and the name of each value at a path, which a flag may have replaced. */
 function placesAt (
   value: unknown,
   [key = '', ...rest]: readonly string[]
@@ -109,7 +109,7 @@ export class SecretMasker {
     this.addSecretsOf(config)
   }
 
-  /** Masks the secrets of another configuration too, even if that is rejected later. */
+  /** Masks the secrets of another configuration too, even if that configuration is rejected later. */
   addSecretsOf (config: Config): void {
     for (const secret of secretsIn(config)) {
       this.#secrets.delete(secret)

@@ -61,12 +61,12 @@ function fileMistakes (path: string, file: string, expected: string, use: () => 
 
 function memoryMistakes ({ workers, cache: { memory: { maxMb } } }: Config): Mistake[] {
   const path = 'cache.memory.maxMb'
-  // The limit of a container, if there is one.
+  // Uses the limit of a container, if there is one.
   const memoryMb = Math.floor(Math.min(totalmem(), process.constrainedMemory() || Infinity) / bytesPerMb)
   if (maxMb > memoryMb) {
     return [{ path, message: `expected at most ${memoryMb}, the memory of this machine in MB, got ${maxMb}` }]
   }
-  // Small responses mostly take heap (docs/tiers-and-sizes.md, "V8's heap"); workers have one each.
+  // Small responses mostly take heap (docs/tiers-and-sizes.md, "V8's heap"); each worker has its own heap.
   const heapMb = Math.floor(getHeapStatistics().heap_size_limit / bytesPerMb)
   if (maxMb <= heapMb * workers) return []
   const message = `expected at most ${heapMb * workers}, since V8's heap may take ${heapMb} MB in ` +

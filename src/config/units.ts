@@ -42,7 +42,7 @@ export function convertUnitsInTree (tree: unknown): void {
   if (typeof tree !== 'object' || tree === null) return
   const map = tree as Record<string, unknown>
   for (const [key, value] of Object.entries(map)) {
-    // Header names are an upstream's own; none of them has a unit.
+    // Skips headers, because an upstream chooses their names: a name that ends in Ms has no unit.
     if (key !== 'headers') convertUnitsInTree(value)
     if (typeof value === 'string') map[key] = inUnitOf(key, value)
   }
