@@ -15,12 +15,12 @@ export interface TransactionSummary {
 }
 
 /**
- * Members that a transaction in JSON has once it is history. Nodes can leave them out of committed shapes for a moment
- * (docs/node-behaviour.md, "Transactions").
+ * Members that a transaction in JSON has once it is history. Nodes can leave them out of a committed transaction for a
+ * moment (docs/node-behaviour.md, "Transactions").
  */
 export const settledMembers = ['success', 'accumulator_root_hash'] as const
 
-/** Reads a transaction in JSON; undefined if the value is not certainly one. */
+/** Reads a transaction in JSON; undefined if the value is not certainly a transaction. */
 export function readTransactionSummary (body: Buffer, span?: ByteRange): TransactionSummary | undefined {
   const members = membersIn(body, span)
   const hash = stringIn(body, members?.get('hash'))
@@ -40,7 +40,7 @@ export function readAccumulatorRoot (body: Buffer, version: bigint): string | un
   return isOf && root !== undefined && /^0x[0-9a-fA-F]{64}$/.test(root) ? root.toLowerCase() : undefined
 }
 
-/** Returns true if a transaction has all that history has. */
+/** Returns true if a transaction has all members that history has. */
 export function hasSettledMembers (body: Buffer, members: ReadonlyMap<string, ByteRange>): boolean {
   return settledMembers.every(name => {
     const value = members.get(name)
@@ -159,14 +159,14 @@ function countInBcs (list: Buffer): number | undefined {
   return undefined
 }
 
-/** Properties that a page states: events of a stream, transactions that an account sent, or all by their versions. */
+/** Facts about a page of events, of transactions that an account sent, or of all transactions by version. */
 export interface PageSummary {
   readonly count: number
-  /** The sequence number of the first item, a version in a list of all; undefined on an empty page. */
+  /** Sequence number of the first item, or its version in a list of all transactions; undefined on an empty page. */
   readonly first: bigint | undefined
   /** The sequence number of the last item; undefined on an empty page. */
   readonly last: bigint | undefined
-  /** True if sequence numbers rise by one, versions never fall and all items share one guid or sender. */
+  /** True if sequence numbers rise by one, versions never fall, and all items share one guid or sender. */
   readonly isContiguous: boolean
   /** The ledger version of the first item, the lowest of a contiguous page; undefined on an empty page. */
   readonly lowestVersion: bigint | undefined
@@ -195,12 +195,15 @@ export function readEventPageSummary (body: Buffer): PageSummary | undefined {
   return readPageSummary(body, readEvent)
 }
 
-/** Reads a page of transactions that an account sent, in JSON; undefined if any item is not certainly one. */
+/**
+ * Reads a page of transactions that an account sent, in JSON; undefined if any item is not certainly such a
+ * transaction.
+ */
 export function readSendPageSummary (body: Buffer): PageSummary | undefined {
   return readPageSummary(body, readSend)
 }
 
-/** Reads a list of committed transactions in JSON; undefined if any item is not certainly one. */
+/** Reads a list of committed transactions in JSON; undefined if any item is not certainly a committed transaction. */
 export function readTransactionList (body: Buffer): PageSummary | undefined {
   return readPageSummary(body, readListed)
 }
@@ -230,7 +233,7 @@ function readPageSummary (
   }
 }
 
-// Both ways to read a stream share one name: its path by creation number.
+// Names a stream by its path by creation number, because that path and a handle's path can lead to the same stream.
 function sharedStreamOf ([first, ...others]: readonly PageItem[]): string | undefined {
   if (
     first === undefined ||

@@ -32,7 +32,7 @@ export interface Dependency {
   readonly name: string
 }
 
-/** Parts of a read that decide on what its response depends. */
+/** Parts of a read that decide which state keys its response depends on. */
 export interface DependentRead {
   readonly path: string
   readonly accept: 'json' | 'bcs'
@@ -77,7 +77,10 @@ export function ofRawStateValue ({ body }: DependentRead): readonly Dependency[]
   return [{ digest: digestOfHash(hash), name: `state key of hash 0x${hash}` }]
 }
 
-/** Dependencies of an account: if a feature allows it, nodes respond for an absent account too. */
+/**
+ * Dependencies of an account: its resource, and the chain's features, one of which makes nodes respond for absent
+ * accounts.
+ */
 export const ofAccount: ListDependencies = read => [
   ofResourceKey(addressIn(read), accountTag),
   features
@@ -120,7 +123,10 @@ export const ofModules: ListDependencies = read => [ofSet('modules', addressIn(r
 /** Dependencies of a page of resources: all resources and groups of the account. */
 export const ofResources: ListDependencies = read => [ofSet('resources', addressIn(read)), ...layoutsOf(read)]
 
-/** Newer releases respond for a migrated coin from its fungible asset (docs/node-behaviour.md, "Rendering"). */
+/**
+ * Dependencies of a migrated coin, for which newer releases respond from its fungible asset (docs/node-behaviour.md,
+ * "Rendering").
+ */
 function migratedCoin (address: string, tag: Extract<TypeTag, { kind: 'struct' }>): readonly Dependency[] {
   const [coin] = tag.typeArguments
   if (coin === undefined || tag.address !== frameworkAddress || tag.module !== 'coin') return []
@@ -136,7 +142,7 @@ function layoutsOf ({ accept }: DependentRead): readonly Dependency[] {
   return accept === 'json' ? [code, features] : []
 }
 
-/** Depends on one resource; on all at the address for a type without a form in BCS. */
+/** Depends on one resource, or on all resources at the address, if the type has no BCS form. */
 function ofResourceKey (address: string, tag: TypeTag): Dependency {
   return ofPath(resourceKey(address, tag), `resource ${printTypeTag(tag)} at 0x${address}`, ofSet('resources', address))
 }

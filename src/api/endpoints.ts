@@ -93,19 +93,19 @@ interface EndpointRules {
   /** Error code of a not-found that is a fact of history and can be stored (law 3: only proven history is stored). */
   readonly notFoundCode: string | undefined
   /**
-   * True if JSON depends on the release; a flag if JSON depends on it only with that flag (docs/node-behaviour.md,
-   * "Rendering").
+   * True if JSON depends on the release; the name of a flag if JSON depends on the release only with that flag
+   * (docs/node-behaviour.md, "Rendering").
    */
   readonly renderedByRelease: boolean | 'with_transactions'
   /** True if nodes accept writes by POST on the same path; varve serves only the reads. */
   readonly hasWriteMethod: boolean
-  /** State keys that a response depends on; undefined for reads that the ledger's write sets cannot answer for. */
+  /** State keys that a response depends on; undefined for reads whose changes the ledger's write sets do not show. */
   readonly dependsOn: ListDependencies | typeof ofRawStateValue | undefined
   /** Reason why responses can or cannot be stored, as `explain` prints it. */
   readonly why: string
 }
 
-/** Row of the table of endpoints; a rule that it leaves out is that of most endpoints. */
+/** Row of the table of endpoints; a rule that the row leaves out has the value that most endpoints have. */
 type EndpointRow = Partial<EndpointRules> & Pick<EndpointRules, 'keyedBy' | 'why'> & { readonly path: string }
 
 const stateIsImmutable = 'the state at a ledger version never changes'

@@ -69,7 +69,7 @@ export const webFrameworkError = (
 /** Error for a call that the operator has not enabled. */
 export const disabledError = (message: string): ErrorResponse => new ErrorResponse(403, 'api_disabled', message)
 
-/** Error for an unexpected failure of varve, without its cause: only the log has it. */
+/** Error for an unexpected failure of varve; the log has its cause, which no client gets. */
 export const unexpectedError = (): ErrorResponse => new ErrorResponse(500, 'internal_error', 'internal error')
 
 /** Error for a temporary failure, such as no usable upstream; clients may retry after 1 s. */

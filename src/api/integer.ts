@@ -37,8 +37,8 @@ function unsignedUpTo (max: bigint): (text: string) => string {
 }
 
 /**
- * Returns the digits without leading zeros; undefined if the text is invalid or above `max`. BigInt takes quadratic
- * time and is too slow for a key with a hundred thousand integers.
+ * Returns the digits without leading zeros; undefined if the text is invalid or above `max`. Avoids BigInt, which takes
+ * quadratic time and is too slow for a key with a hundred thousand integers.
  */
 function digitsIn (text: string, max: string): string | undefined {
   let from = text.charCodeAt(0) === plus ? 1 : 0

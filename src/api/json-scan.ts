@@ -17,7 +17,7 @@ const nullStart = 0x6e
 // Distance in ASCII from an opening bracket to its closing one.
 const toClosing = 2
 
-// Lies outside the text, so every later read of a broken text fails too.
+// Position in a broken text: it lies outside the text, so every later read fails too.
 const brokenAt = -1
 
 // Look-up tables, because one look-up for a byte is faster than a chain of comparisons.
@@ -54,7 +54,10 @@ export function itemRangesIn (bytes: Buffer, array: ByteRange = all(bytes)): Byt
   return isWhole ? items : undefined
 }
 
-/** Yields the items of an array one by one, then nothing of a broken rest; returns true at the end of a whole array. */
+/**
+ * Yields the items of an array one by one, up to the place where the array breaks; returns true if none of it is
+ * broken.
+ */
 export function* eachItemIn (bytes: Buffer, { from, to }: ByteRange = all(bytes)): Generator<ByteRange, boolean> {
   const text = bytes.subarray(0, to)
   let at = skipBlanks(text, from)
@@ -135,7 +138,7 @@ function all (bytes: Buffer): ByteRange {
   return { from: 0, to: bytes.length }
 }
 
-/** Visits each item, whose end `visit` returns; returns false if anything is broken. */
+/** Visits each item of an array or object; `visit` returns the item's end. Returns false if anything is broken. */
 function walk (
   bytes: Buffer,
   { from, to }: ByteRange,
@@ -147,7 +150,7 @@ function walk (
   return text[start] === opening && skipBlanks(text, nestEndOf(text, start, opening, visit)) === text.length
 }
 
-/** Visits each item of a nest that begins at `from`; returns the end of the nest, or `brokenAt`. */
+/** Visits each item of an array or object that begins at `from`; returns the end of the whole, or `brokenAt`. */
 function nestEndOf (
   text: Buffer,
   from: number,
@@ -160,7 +163,7 @@ function nestEndOf (
   return text[at] === opening + toClosing ? at + 1 : brokenAt
 }
 
-// Compares bytes in a loop, because a call of `compare` takes longer than the names have bytes.
+// Compares bytes in a loop, because a call of `compare` takes longer than a loop over such short names.
 function isAt (text: Buffer, from: number, to: number, wanted: Buffer | undefined): boolean {
   if (to - from !== wanted?.length) return false
   for (let at = 0; at < wanted.length; at++) if (text[from + at] !== wanted[at]) return false

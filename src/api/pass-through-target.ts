@@ -1,12 +1,12 @@
 import { type ErrorResponse, webFrameworkError, invalidInputError } from './error-response.js'
 
-/** Policies for unknown routes under /v1, from the narrowest: each forwards what the one before forwards, and more. */
+/** Policies for unknown routes under /v1, from the narrowest: each forwards more than the policy before it. */
 export const passThroughScopes = ['none', 'reads', 'transactions', 'all'] as const
 
 /** Policy for unknown routes. */
 export type PassThroughScope = typeof passThroughScopes[number]
 
-// Routes that submit, simulate or encode transactions, which is all that a wallet sends beside reads.
+// Routes that submit, simulate or encode transactions: a wallet sends only these and reads.
 const transactionPaths = new Set([
   '/v1/transactions',
   '/v1/transactions/batch',

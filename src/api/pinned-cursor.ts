@@ -20,7 +20,7 @@ export function readPinnedCursor (cursor: string): PinnedCursor | undefined {
   return { version: BigInt(`0x${cursor.slice(pinPrefix.length, at)}`), upstreamCursor: cursor.slice(at) }
 }
 
-/** Returns true if a cursor starts like a pinned one; an incomplete one is invalid. */
+/** Returns true if a cursor starts like a pinned cursor; it is invalid if the rest is incomplete. */
 export function isPinnedCursor (cursor: string): boolean {
   return cursor.startsWith(pinPrefix)
 }

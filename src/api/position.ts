@@ -43,7 +43,7 @@ export function isHeaderPrefix (text: string): boolean {
   return /^[!#$%&'*+.^_`|~0-9a-z-]{1,100}-$/.test(text)
 }
 
-/** Checks a key from a header or a record; its length is bounded, because every hit has it. */
+/** Checks a key from a header or a record; its length is bounded, because every hit carries the key. */
 export function isEncryptionKey (value: unknown): value is string {
   return typeof value === 'string' && /^[\x21-\x7e]{1,4096}$/.test(value)
 }
@@ -134,7 +134,7 @@ export class PositionReader {
   #lines: ResponseHeaders = {}
   #decidingNames: readonly string[] = []
 
-  /** Returns what `readPosition` does. */
+  /** Returns the position in response headers, as `readPosition` does. */
   read (headers: ResponseHeaders): ResponsePosition | undefined {
     if (this.#last !== undefined && this.#repeats(headers, this.#last.family)) return this.#last
     this.#last = readPosition(headers)
@@ -148,7 +148,8 @@ export class PositionReader {
   #repeats (headers: ResponseHeaders, family: string): boolean {
     const last = this.#lines
     for (const name of this.#decidingNames) if (headers[name] !== last[name]) return false
-    // A second family could contradict the first, and a repeated cursor is invalid, so both are read again.
+    // Reads again if there is a second family, which could contradict the first, or a repeated cursor, which is
+    // invalid.
     const { version, cursor } = headerNamesOf(family)
     for (const name in headers) if (name !== version && name.endsWith(versionNameEnd)) return false
     return !Array.isArray(headers[cursor])

@@ -86,7 +86,7 @@ export function readRequest (match: EndpointMatch, request: RawRequest): Read {
   }
 }
 
-/** Derives version, height and `mayBeMoving` from the path or `start`, for endpoints that these name. */
+/** Derives version, height and `mayBeMoving` from the path or from `start`, by the kind of the endpoint. */
 function versionMembers (
   { keyedBy }: Endpoint,
   path: readonly string[],

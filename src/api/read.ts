@@ -190,7 +190,7 @@ export function eventPathKeyOf (space: { readonly name: string }, path: string):
   return `${space.name} ${shorten(path)}`
 }
 
-/** Returns a latest read as the read at the version that its response was read at. */
+/** Turns a latest read into the read at the version at which its response was read. */
 export function atVersion (read: Read, ledgerVersion: bigint): Read {
   return { ...read, ledgerVersion, requestedVersion: ledgerVersion }
 }
@@ -206,7 +206,7 @@ export function accountIn (key: string): string | undefined {
   return found === null ? undefined : found[1] ?? ''
 }
 
-// Leaves the account readable.
+// Shortens a long name to a digest behind the account, which `accountIn` reads.
 function shorten (name: string): string {
   if (name.length <= maxNameLength) return name
   const start = String(/^\/v1\/[a-z]+(?:\/0x[0-9a-f]{64})?/.exec(name))

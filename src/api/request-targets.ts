@@ -1,7 +1,7 @@
 /** Target of the index, which names position and release; every other target continues its path. */
 export const indexTarget = '/v1'
 
-/** Kinds of reads that an operator can switch off, with the cheapest of each. */
+/** Kinds of reads that an operator can switch off, with the cheapest read of each kind. */
 export const optionalReads = [
   {
     name: 'BCS',

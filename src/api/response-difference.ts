@@ -39,7 +39,8 @@ const committedMembers = [
   'success',
   'timestamp'
 ]
-// Decoding changes only the payload of an event and the ABI of a module.
+// Members that no decoding changes, by kind of item: decoding changes only the payload of an event and the ABI of a
+// module.
 const eventMembers = ['version', 'guid', 'sequence_number', 'type']
 const moduleMembers = ['bytecode']
 const typedMembers = ['type']
@@ -124,13 +125,14 @@ function isSamePage (
   return mayBeCut && haveSameMembers(names, one, a.slice(0, count), other, b.slice(0, count))
 }
 
-// BCS is not split into items.
+// Compares lengths and cursors only, because BCS is not split into items.
 function isCutInBcs (one: RenderedResponse, other: RenderedResponse): boolean {
   const shorter = one.body.length < other.body.length ? one : other
   return one.body.length !== other.body.length && shorter.cursor !== undefined
 }
 
-// A handle can get another stream (docs/node-behaviour.md, "Event streams").
+// Compares the streams of two pages, because a handle can lead to another stream later (docs/node-behaviour.md, "Event
+// streams").
 function haveOtherStreams (read: Read, one: RenderedResponse, other: RenderedResponse): boolean {
   if (read.page === undefined) return false
   const [a, b] = [one, other].map(({ body }) => readEventPageSummary(body)?.stream)

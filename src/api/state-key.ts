@@ -47,19 +47,19 @@ export const featuresTag = structTagOf('0x1::features::Features')
 /** Address of the framework. */
 export const frameworkAddress = '1'.padStart(64, '0')
 
-/** Reads a type tag of the program itself; throws if it is invalid. */
+/** Reads a type tag written in varve's source; throws for an invalid one, which is a bug. */
 export function structTagOf (text: string): TypeTag {
   const tag = readTypeTag(text)
   if (tag === undefined) throw new TypeError(`not a type tag: ${text}`)
   return tag
 }
 
-/** Returns the digest that the hash of a state key begins with, from its hex digits behind `0x`. */
+/** Returns the digest of a state key from the hex digits of its hash, without `0x`. */
 export function digestOfHash (digits: string): StateDigest {
   return BigInt(`0x${digits.slice(0, 16)}`)
 }
 
-/** Returns the hash of a state key in hex, as changes print it behind `0x`. */
+/** Returns the hash of a state key in hex, without the `0x` that changes print. */
 export function stateKeyHash (key: Buffer): string {
   return hash('sha3-256', Buffer.concat([stateKeyPrefix, key]), 'hex')
 }
@@ -106,7 +106,8 @@ export function stateKeyInBody (canonical: string): Buffer {
   return kind === pathKind ? bytes : Buffer.concat([bytes.subarray(0, headLength), content])
 }
 
-// Nodes respond with 500 to a path that they cannot read, which would count as a failure of every upstream.
+// Checks a path, because nodes respond with 500 to a path that they cannot read: that would count as a failure of every
+// upstream.
 function isPath (path: Buffer): boolean {
   const [kind = Infinity] = path
   if (kind > groupPath) return false

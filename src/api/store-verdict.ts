@@ -107,7 +107,7 @@ interface LifetimeOptions {
 export interface Lifetime {
   /** Undefined if the entry never expires. */
   readonly ttlMs: number | undefined
-  /** Block in the response, which is valid for every version inside. */
+  /** Block in the response; the entry is valid for every version inside the block. */
   readonly block: BlockSummary | undefined
   /** Lowest version in the response, for reads that name no version. */
   readonly lowestVersion: bigint | undefined
@@ -136,7 +136,7 @@ export function impossibleReason (read: Read, response: UpstreamResponse): NotSt
   if (response.status !== 200) return response.status < 400 ? 'status' : undefined
   if (!response.isFramed) return 'incomplete'
   if (isContentEncoded(response)) return 'wrong_coding'
-  // Allows node info without a position; there only the body shows an error.
+  // Allows node info without a position, unless its body shows an error.
   if (response.stamped === undefined && (read.endpoint.name !== 'info' || errorCodeOf(response) !== undefined)) {
     return 'no_position'
   }
@@ -312,7 +312,7 @@ function judgeSummaries (
   if (!isFull && (end === undefined || end > head)) {
     return notStorable(versions.length === 0 ? 'empty_page' : 'short_page')
   }
-  // A node may list too few until its index has all of its history.
+  // Expires, because a node may list too few summaries until its index has all of its history.
   return storable({ ttlMs: eventsTtlSeconds * 1000, lowestVersion: start })
 }
 

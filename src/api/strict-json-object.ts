@@ -45,7 +45,7 @@ export function readObject (bytes: Buffer): JsonObject | undefined {
   try {
     return new JsonObject(new JsonChecker(utf8.decode(bytes)).wholeObject())
   } catch {
-    // Only bytes that are no UTF-8, or an InvalidJsonError, because bounded nesting bounds the stack.
+    // Catches invalid UTF-8 and InvalidJsonError only: bounded nesting bounds the stack.
     return undefined
   }
 }
@@ -126,7 +126,7 @@ class JsonChecker {
       this.#at++
       return
     }
-    // Avoids a set for objects of one member, because a body may contain thousands of them.
+    // Avoids a set for objects of one member, because a body may contain thousands of such objects.
     let first: string | undefined
     let names: Set<string> | undefined
     do {
@@ -238,8 +238,8 @@ const controls: Readonly<Record<string, string>> = { b: '\b', f: '\f', n: '\n', 
 const needsEscape = /["\\\p{Cc}]/u
 
 /**
- * Returns the value of a valid JSON string. `JSON.parse` costs a microsecond a call and hashes short strings without a
- * secret seed.
+ * Returns the value of a valid JSON string. Avoids `JSON.parse`, which costs a microsecond a call and hashes short
+ * strings without a secret seed.
  */
 export function unescapeJson (text: string): string {
   let value = ''
@@ -257,8 +257,8 @@ export function unescapeJson (text: string): string {
 }
 
 /**
- * Returns the JSON of a text. `JSON.stringify` costs ten times as much for a short text, and a key may contain hundreds
- * of thousands.
+ * Returns the JSON of a text. Avoids `JSON.stringify`, which costs ten times as much for a short text: a key may
+ * contain hundreds of thousands.
  */
 export function quoteJson (text: string): string {
   return needsEscape.test(text) ? JSON.stringify(text) : `"${text}"`

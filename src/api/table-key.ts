@@ -22,7 +22,7 @@ const [quote, comma, backslash, openBracket, closeBracket, openBrace, closeBrace
   0x7d
 ]
 
-// No struct has as many members; sorting more would take longer than reading them.
+// Leaves longer lists unsorted: no struct has as many members, and sorting them would take longer than reading them.
 const maxSortedMembers = 32
 
 /**
