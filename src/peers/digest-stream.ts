@@ -5,26 +5,26 @@ import { type FollowedHead } from '../follow/ledger-knowledge.js'
 import { touchAllReasons, type TransactionDigest } from '../follow/transaction-digest.js'
 import { isListOf, isObject, isStamped, decodeWithChecksum, encodeWithChecksum } from './parse-records.js'
 
-// A reader that dies is replaced after this time. A reader that has read once lets others take over sooner if it reads
-// no more.
+// Lease of a reader: another host replaces a reader that dies after this time.
 const leaseMs = 2000
+// Lease left after an append: another host takes over soon if this reader reads no more.
 const idleLeaseMs = 500
-// No read of a client waits for these commands, but the next head does.
+// Limits commands on the Stream: no read of a client waits for them, but the next head does.
 const timeoutMs = 250
-/** Entries that one turn reads. */
+/** Entries that one call of `next` reads. */
 export const maxEntries = 8
-// The Stream holds this many bytes, or a minute of readings (law 10: nothing grows without bound).
+// Bounds the bytes of the Stream, and its entries to those of about a minute (law 10: nothing grows without bound).
 const maxBytes = 16 * 1024 * 1024
 const maxLength = 256
 const ttlSeconds = 60
-// A host that reads nothing at the moment, or no digests, learns of the stop later.
+// Keeps a stop for a day, because a host that reads no digests at the moment learns of the stop later.
 const stopTtlSeconds = 86_400
 /** Longer texts are not appended. */
 export const maxTextLength = maxBytes / 16
 const invalidReply = new Error('Redis responds to a script with what it cannot return')
 
-// Reads Redis's time, the holder of the lease, the stop, and the entries of the Stream after an id. If there are none,
-// takes the lease or renews it, unless its time is 0.
+// Reads Redis's time, the lease's holder, the last stop, and the entries after an id. Without entries, takes or renews
+// the lease, unless the lease's time is 0.
 const nextScript = `
 local time = redis.call('TIME')
 local holder = redis.call('GET', KEYS[2])
@@ -36,8 +36,8 @@ redis.call('SET', KEYS[2], ARGV[2], 'PX', ARGV[3])
 return {time[1], time[2], ARGV[2], holder and 1 or 2, stop, {}}
 `
 
-// Appends under the version of the digest, unless there is a stop or a digest that its reader has not seen, so that
-// digests of two readers never mix.
+// Appends a digest under its version, so that digests of two readers never mix. Appends none after a stop or after a
+// digest that its reader has not seen.
 const appendScript = `
 local function isAbove(version, nth, thanVersion, thanNth)
   if #version ~= #thanVersion then return #version > #thanVersion end
@@ -64,7 +64,7 @@ if redis.call('GET', KEYS[2]) == ARGV[8] then redis.call('PEXPIRE', KEYS[2], ARG
 return id
 `
 
-// Drops all digests, which are wrong, and says so under a key of its own, so that every host sees the stop.
+// Drops all digests, because they are wrong, and writes the stop to a key of its own, where every host sees it.
 const stopScript = `
 redis.call('DEL', KEYS[1])
 redis.call('SET', KEYS[3], ARGV[1], 'EX', ARGV[2])
@@ -113,14 +113,14 @@ export class DigestStream {
     this.#source = source
   }
 
-  /** Reads the entries after a place. If there are none, takes the lease or renews it, if this process may lead. */
+  /** Reads the entries after a place. Without entries, takes or renews the lease if this process may lead. */
   async next (place: Place, mayLead: boolean): Promise<StreamTurn> {
     return parseTurn(await this.#eval(nextScript, idOf(place), this.#source, mayLead ? leaseMs : 0, maxEntries))
   }
 
   /**
-   * Appends a text under a version and returns its place. Undefined if there is an entry after the place that was read,
-   * a stop that this process does not know, or if Redis's clock is not yet at the earliest time that it can be.
+   * Appends a text under a version and returns its place. Undefined after an unread entry or an unknown stop, or while
+   * Redis's clock is before the earliest time that it can have.
    */
   async append (
     read: Place,
@@ -148,7 +148,7 @@ export class DigestStream {
     )
   }
 
-  /** Drops all entries, and leaves a stop, whose text no other stop has. */
+  /** Drops all entries, and leaves a stop; `stop` is a text that no other stop has. */
   async stop (stop: string): Promise<void> {
     await this.#eval(stopScript, stop, stopTtlSeconds)
   }

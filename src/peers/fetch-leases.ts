@@ -11,13 +11,13 @@ import { type PrimaryMethods } from './messages.js'
 export interface LeasePlace {
   /** False while the place cannot be used. */
   readonly isUsable: boolean
-  /** True if the processes that wait share no tier, so that entries are sent to them. */
+  /** True if the waiting processes share no tier with the holder, which then sends them the entry. */
   readonly sendsEntries: boolean
-  /** Name of the last purge: after it a fetch from before is of no use. */
+  /** Name of the last purge; a fetch that began before this purge is of no use. */
   readonly lastPurge: string
   /**
-   * Takes a lease, or marks that another process waits; returns 0 if it was taken, else the time after which it ends
-   * unless it is renewed. Rejects if that is unknown.
+   * Takes a lease and returns 0. If another process holds the lease, notes that this process waits, and returns the
+   * time that the lease still has. Rejects if neither is known.
    */
   take(id: string, token: string, ms: number): Promise<number>
   renew(id: string, token: string, ms: number): Promise<void>
@@ -39,13 +39,13 @@ interface LeaseEnd {
   readonly found?: FoundEntry | undefined
 }
 
-// A holder that dies delays the reads of others by this long at most.
+// Lease of a holder: one that dies delays the reads of other processes by this time at most.
 const leaseMs = 2000
 const renewEveryMs = leaseMs / 2
 
-// Longest wait for a holder, which may be slow; or for a place that lies.
+// Limits the wait for a slow holder, or for a place that reports a holder by mistake.
 const maxWaitMs = 10_000
-// If messages do not arrive here, and this process cannot know that, one read in this time waits for one in vain.
+// Skips waits for this long after a message was lost: one read in this time waits in vain.
 const unheardMs = 60_000
 
 /**
@@ -89,9 +89,10 @@ export class FetchLeases {
           leased('taken')
           return this.#hold(place, id, token, hasWaited)
         }
-        // Asks again as soon as it ends, or a holder that died would delay this read by more than one lease.
+        // Takes the lease again as soon as its time is over: a holder that died delays this read by no more than one
+        // lease.
         const { isStored, found } = await withTimeout(leftMs, ended) ?? {}
-        // A purge makes what was fetched before it useless.
+        // Fetches of before a purge are useless, so the result of the wait counts only without a purge meanwhile.
         hasWaited = purge === place.lastPurge
         if (hasWaited && isStored !== undefined) {
           leased(isStored ? 'waited' : 'not_stored')
@@ -106,7 +107,7 @@ export class FetchLeases {
         this.#waiting.delete(id)
       }
     }
-    // Such a place delays at most one read a minute.
+    // Skips waits for a while: a place whose messages do not arrive delays at most one read a minute.
     this.#unheardAtMs = now()
     return undefined
   }
@@ -128,7 +129,7 @@ export class FetchLeases {
       end: (isStored, { wasFound = false, found } = {}) => {
         if (isEnded) return
         isEnded = true
-        // Another process has stored the read, and its message has not come.
+        // Notes a lost message: another process has stored the read, and this process was not notified.
         if (hasWaited && wasFound) this.#unheardAtMs = now()
         clearInterval(timer)
         this.#held.delete(id)

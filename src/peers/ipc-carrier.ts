@@ -8,7 +8,7 @@ import { type Deferred } from './deferred.js'
 
 type PrimaryCalls = Pick<IpcCalls<PrimaryMethods>, 'call'>
 
-// Longer than a command of Redis may take.
+// Exceeds the time limit of a command of Redis, which the primary process may have to wait for.
 const recordTimeoutMs = 750
 // The primary process normally responds at once; while it hangs, each worker counts alone.
 const takeTimeoutMs = 250
@@ -92,16 +92,19 @@ export interface HostLog {
   readonly records: Records
   /** Returns the methods of the keeper of the log, which calls those of a process. */
   readonly keeperFor: (member: LogMember) => LogKeeper
-  /** Gives up what this process holds. */
+  /** Gives up the log and the records that this process holds. */
   readonly close: () => Promise<void>
 }
 
-// A worker may wait until another one has copied entries.
+// Allows for a worker that waits until another worker has copied entries.
 const callMs = 5000
-// A purge waits for all workers.
+// Allows for a purge, which waits for all workers.
 const purgeMs = 8000
 
-/** Returns the log of all workers as one of them reaches it, through the primary process, which calls its tier. */
+/**
+ * Returns the log of all workers for one of them, which reaches the log through the primary process. The primary
+ * process calls the worker's tier.
+ */
 export function logThrough (
   primary: Pick<IpcCalls<PrimaryMethods>, 'call'>,
   settings: LogSettings,

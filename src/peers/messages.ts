@@ -13,11 +13,11 @@ export type PeerMessage =
   | { readonly kind: 'changed', readonly resetFrom?: string | undefined, readonly isRedisUp?: boolean }
   /** Brings a position to which a response moved the sender. */
   | { readonly kind: 'head', readonly stamped: ResponsePosition }
-  /** Announces the heads of a process that serves heads together with others. */
+  /** Announces the heads of a process that serves heads together with other processes. */
   | SharedHeadMessage
   /** Says that a fetch for others has ended, to the processes that wait for it. */
   | FetchedMessage
-  /** Brings what the reader of the tail has read. */
+  /** Brings an event of the process that reads the tail. */
   | { readonly kind: 'tail', readonly event: FollowEvent }
   /** Announces that the reader of the tail for all hosts has read more. */
   | { readonly kind: 'digests', readonly source: string }
@@ -26,24 +26,24 @@ export type PeerMessage =
   /** Brings the result of a poll, which serves all workers. */
   | { readonly kind: 'polled' } & ProbeResult
 
-/** Heads of a process that serves them together with others, and the processes that it waits for. */
+/** Heads of one process that serves heads together with others, and the names of the processes that it waits for. */
 export interface SharedHeadMessage {
   readonly kind: 'heads'
-  /** Name of the process, which changes when it lapses. */
+  /** Name of the process; a process that lapses comes back under another name. */
   readonly id: string
-  /** Rises with each message of this process. */
+  /** Number that rises with each message of this process. */
   readonly nth: number
-  /** Time of its last beat, on its own clock. */
+  /** Time of the process's last beat, on its own clock. */
   readonly beatAtMs: number
-  /** Newest head that it has. */
+  /** Newest head that the process has. */
   readonly stamped: ResponsePosition | undefined
-  /** Version below which it serves no head; undefined while it serves nothing. */
+  /** Version below which the process serves no head; undefined while it serves nothing. */
   readonly promised: bigint | undefined
   readonly members: readonly string[]
   readonly hasLeft: boolean
 }
 
-/** End of a fetch; to workers, which share no tier, it brings the entry, and the token of its lease. */
+/** End of a fetch. A message to workers, which share no tier, also brings the entry and the token of the lease. */
 export interface FetchedMessage {
   readonly kind: 'fetched'
   readonly lease: string
@@ -53,7 +53,7 @@ export interface FetchedMessage {
   readonly found?: FoundEntry | undefined
 }
 
-/** Subject of a message: a peer drops what is of another configuration, release or space. */
+/** Subject of a message: a peer drops messages about another configuration, release or space. */
 export interface PeerScope {
   readonly configuration?: string | undefined
   readonly release?: string | undefined
@@ -63,13 +63,13 @@ export interface PeerScope {
 /** Message with its subject. */
 export type SentMessage = PeerMessage & PeerScope
 
-/** Deadlines of a shutdown, which ends within nine seconds after the drain. */
+/** Deadlines of a shutdown; together they end it within nine seconds after the drain. */
 export interface ShutdownDeadlines {
   /** Time in which responses carry `connection: close`, before the listener closes. */
   readonly drainMs?: number
   /** Time for requests in flight, before they fail with 503. */
   readonly graceMs?: number
-  /** Time in which those error responses reach their clients. */
+  /** Time for the 503s of these requests to reach their clients. */
   readonly flushMs?: number
 }
 
@@ -107,7 +107,10 @@ export interface PrimaryMethods extends Omit<LogKeeper, 'isShared'> {
   refund(clientId: string, allowance: ClientRateLimit): void
   readRecord(place: RecordPlace, name: string): Promise<string | undefined>
   replaceRecord(place: RecordPlace, name: string, before: string | undefined, after: string): Promise<boolean>
-  /** Returns true if the worker may do for all, until it ends the lease or the time is over, what the lease names. */
+  /**
+   * Returns true if the worker may do what the lease names, for all workers, until it ends the lease or the time is
+   * over.
+   */
   lease(name: string, ms: number): boolean
   /** Ends a lease; returns true if no other worker has taken it meanwhile. */
   release(name: string): boolean

@@ -3,14 +3,14 @@ import { isEncryptionKey, isHeaderPrefix, type ResponsePosition } from '../api/p
 import { type Root, type SpaceRecord } from '../chain/space.js'
 import { crc32 } from 'node:zlib'
 
-/** Sign of life of a peer: a rising number, and the releases of its upstreams. */
+/** Sign of life of a peer: a number that rises, and the releases of the peer's upstreams. */
 export interface Heartbeat {
   readonly id: string
   readonly beat: number
   readonly releases: readonly string[]
 }
 
-/** Sign of life of a process that serves heads together with others: a rising number. */
+/** Sign of life of a process that serves heads together with others: a number that rises. */
 export type Beat = Pick<Heartbeat, 'id' | 'beat'>
 
 /** Space that an upstream last had. */
@@ -25,8 +25,8 @@ export interface Purge {
   readonly request: string
 }
 
-// Other versions of varve write other shapes, which count as absent (law 13: what was stored elsewhere is checked
-// before it is trusted).
+// Records of other versions of varve may have another shape, and then count as absent (law 13: what was stored
+// elsewhere is checked before it is trusted).
 
 /** Parses the sealed spaces of a chain id; leaves out items that are no record of a space. */
 export function parseSpaces (text: string | undefined, chainId: number): SpaceRecord[] {
@@ -117,7 +117,7 @@ function isText (value: unknown): value is string {
   return typeof value === 'string'
 }
 
-/** Returns true for a list of such items. */
+/** Returns true for a list whose items all pass a check. */
 export function isListOf<T> (value: unknown, isItem: (item: unknown) => item is T): value is T[] {
   return Array.isArray(value) && value.every(isItem)
 }

@@ -28,19 +28,21 @@ export interface PeerSyncOptions {
   readonly redis: RedisParts | undefined
   /** Names the processes of this host, which are one peer of other hosts. */
   readonly host: string
-  /** Resolves with true if this process may do for its host what the lease names. */
+  /** Resolves with true if this process may do, for its host, what the lease names. */
   readonly lease: (name: string, ms: number) => Promise<boolean>
   readonly now: () => number
 }
 
-// Runs twice a second, because peers must agree within a second.
+// Syncs twice a second, because peers must agree within a second.
 const syncEveryMs = 450
 const rememberEveryMs = 5000
 // A peer without a heartbeat for this long is gone, and its upstreams' releases no longer count.
 const goneAfterMs = 10_000
 const heartbeatEveryMs = 2000
 
-/** Keeps peers together: reads what they share twice a second and when notified, and publishes what is missing. */
+/**
+ * Keeps peers together: reads the shared records twice a second and when notified, and publishes what the records lack.
+ */
 export class PeerSync {
   readonly #options: PeerSyncOptions
   readonly #heartbeats = new Map<string, Heartbeat & { readonly atMs: number }>()
@@ -57,7 +59,7 @@ export class PeerSync {
     this.#options = options
   }
 
-  /** Live hosts as last known, this one included; while Redis cannot be read, none leaves or joins. */
+  /** Number of live hosts as last known, with this one; it stays the same while Redis cannot be read. */
   get hosts (): number {
     return this.#hosts
   }
@@ -109,12 +111,12 @@ export class PeerSync {
     try {
       const peers = parseHeartbeats(await records.read(heartbeatsNameOf(space)))
       this.#updateLivePeers(peers, redis)
-      // Reads come before writes, because a full Redis or a read-only one rejects writes.
+      // Reads the records before it writes any, because a full or read-only Redis rejects writes.
       await purges.sync(space)
       if (this.#options.spaces.isIn(place)) await this.#publish(space, redis, peers)
       if (purges.hasPending) await purges.deliver()
     } finally {
-      // Also runs after a rejected write: queued entries must be written, or counted as failed.
+      // Runs after a rejected write too: queued entries must be written, or counted as failed.
       tier.resumeWrites()
     }
   }
@@ -124,7 +126,7 @@ export class PeerSync {
     const { host, lease, now } = this.#options
     const { records, place, releases } = redis
     const isHeartbeatDue = listed.every(({ id }) => id !== host) || now() - this.#heartbeatAtMs >= heartbeatEveryMs
-    // If all peers go, this record shows which chain an upstream had.
+    // Records the space, which shows the chain of an upstream even after all peers have gone.
     const isRecordDue = this.#remembered?.space !== space || now() - this.#remembered.atMs >= rememberEveryMs
     if (!(isHeartbeatDue || isRecordDue) || !await lease('heartbeat', goneAfterMs).catch(() => false)) return
     if (isHeartbeatDue) {
@@ -146,12 +148,13 @@ export class PeerSync {
   }
 
   /**
-   * Collects the releases of live peers. A peer lives while its beat rises, so neither clocks nor a lost record matter.
+   * Collects the releases of live peers. A peer lives while its number rises, so neither clocks nor a lost record
+   * matter.
    */
   #updateLivePeers (peers: readonly Heartbeat[], { releases }: RedisParts): void {
     const { host, now } = this.#options
     const nowMs = now()
-    // Counts no time without a reading against a peer: its beat may have risen meanwhile.
+    // Ignores the time without a reading, in which a peer's number may have risen unseen.
     const unreadMs = nowMs - this.#readAtMs > heartbeatEveryMs ? nowMs - this.#readAtMs : 0
     this.#readAtMs = nowMs
     for (const [id, peer] of this.#heartbeats) this.#heartbeats.set(id, { ...peer, atMs: peer.atMs + unreadMs })

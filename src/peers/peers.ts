@@ -36,7 +36,7 @@ export class Peers {
   readonly #carrier: Carrier
   readonly #scope: () => PeerScope
 
-  /** `scope` names what messages of this process are about at present. */
+  /** `scope` names the configuration, release and space that messages of this process are about at present. */
   constructor (carrier: Carrier, scope: () => PeerScope) {
     this.#carrier = carrier
     this.#scope = scope
@@ -62,12 +62,12 @@ export class Peers {
 }
 
 /**
- * Returns true for a message about upstreams of another configuration, in the form of another release, or about another
- * chain (law 7: chains never mix). A message that names none of these concerns every process.
+ * Returns true for a message about upstreams of another configuration, another release, or another chain (law 7: chains
+ * never mix). A message without a subject concerns every process.
  */
 function isForeign ({ kind, configuration, release, space }: SentMessage, own: PeerScope): boolean {
   return (configuration !== undefined && configuration !== own.configuration) ||
     (release !== undefined && release !== own.release) ||
-    // Changes of spaces and responses of upstreams are news to a process in another space.
+    // Messages about changed spaces and polls concern a process in another space too.
     (kind !== 'changed' && kind !== 'polled' && space !== undefined && space !== own.space)
 }

@@ -6,9 +6,9 @@ import { parsePurges, type Purge, encodeWithChecksum } from './parse-records.js'
 import { type Peers } from './peers.js'
 import { changeRecord, type Records } from './records.js'
 
-// Limits the log; a process that may have missed more purges drops its whole memory tier.
+// Limits the log of purges; a process that may have missed more purges than this drops its whole memory tier.
 const maxPurges = 256
-// Each purge waits in memory until Redis responds.
+// Limits the purges that wait in memory until Redis responds.
 const maxUndeliveredPurges = 256
 
 /** Removes entries from the tiers that no other process shares; resolves when no later process finds them. */
@@ -17,13 +17,13 @@ export interface PurgeableTiers {
   invalidateAll(space: Space, id: string): Promise<void>
 }
 
-/** Purges that Redis does not have yet, and the space in which all others were applied. */
+/** Purges that Redis does not have yet, and the space in which all other purges were applied. */
 export class PurgeState {
-  /** In order of delivery. */
+  /** Purges in the order of delivery. */
   readonly undelivered: UndeliveredPurge[] = []
   appliedIn: Space | undefined
 
-  /** True if no entry of a space in Redis can be one that was purged. */
+  /** True if no entry of this space in Redis can be a purged one. */
   isAppliedIn (space: Space | undefined): boolean {
     return this.appliedIn === space && this.undelivered.length === 0
   }
@@ -69,7 +69,7 @@ export class Purges {
     this.#undelivered = options.state.undelivered
   }
 
-  /** Names the last purge that this process knows, which is the same for all peers that have read the same log. */
+  /** Names the last purge that this process knows; peers that have read the same log name the same purge. */
   get last (): string {
     return this.#undelivered.at(-1)?.id ?? this.#lastDelivered
   }
@@ -81,7 +81,7 @@ export class Purges {
 
   /**
    * Purges here at once, and everywhere when Redis responds; returns true if Redis has the purge already. `onFound`
-   * reports that this process or Redis had an entry of it.
+   * reports that this process or Redis had a purged entry.
    */
   async purge (space: Space, { id, request }: PurgedRead, onFound = (): void => {}): Promise<boolean> {
     if (this.#undelivered.length >= maxUndeliveredPurges) {
@@ -112,24 +112,27 @@ export class Purges {
     const { state, records, store, local } = this.#options
     const before = this.#known
     const purges = parsePurges(await records.read(logNameOf(space)))
-    // Peers learn purges in any order, but the log has one; a purge delivered while it was read is newer.
+    // Keeps a newer purge that was delivered while the log was read. Peers learn purges in any order, but the log has
+    // one order.
     if (this.#known === before) this.#lastDelivered = purges[0]?.id ?? this.#lastDelivered
     const isFull = purges.length >= maxPurges
-    // Excludes own purges: a purge delivered while the log was read is known, one still being delivered is listed.
+    // Excludes this process's own purges: those delivered while the log was read are known, and others are still
+    // undelivered.
     const newPurges = exclude(purges, [...this.#known ?? [], ...this.#undelivered])
     this.#addKnown(newPurges)
     const applied: Array<Promise<unknown>> = []
     if (isFull && newPurges.length === purges.length) {
-      // All entries are unknown, so the log may have trimmed others.
+      // Drops everything: a full log without any known purge may have trimmed other purges.
       applied.push(local.invalidateAll(space, `all up to ${purges[0]?.id}`))
       store.dropPending()
     }
-    // Another space may still have entries that were purged while this process did not use it.
+    // Applies all known purges to a new space, whose entries may be from before purges that this process did not apply
+    // there.
     const isNewSpace = state.appliedIn !== space
     const wanted = isNewSpace ? this.#known ?? [] : newPurges
     for (const purge of [...wanted].reverse()) applied.push(this.#apply(purge, space, before !== undefined))
     const results = await Promise.allSettled(applied)
-    // Each tier counts its own failures.
+    // Leaves failures to the tiers, each of which counts its own.
     if (results.every(({ status }) => status === 'fulfilled')) state.appliedIn = space
     const lost = isFull ? [] : exclude(before ?? [], purges)
     if (lost.length > 0) await this.#changeLog(space, logged => [...logged, ...exclude(lost, logged)])
@@ -142,7 +145,7 @@ export class Purges {
     if (invalidation === undefined) return
     await this.#applyHere(purge, space)
     if (purgedIn !== space.name) await store.drop(space, invalidation)
-    // A write of ours may have followed another peer's delete, so this process deletes again.
+    // Deletes again: a write of this process may have followed the other peer's delete.
     else if (hasWritten) await store.invalidateOwnWrites(space, invalidation)
   }
 

@@ -6,7 +6,7 @@ import { changeRecord, type Records } from './records.js'
 
 /** An upstream of this process whose space is remembered. */
 export interface RememberedUpstream {
-  /** May hold a secret, so its record carries a digest. */
+  /** URL that may hold a secret, so the record carries its digest. */
   readonly url: string
   /** Returns true if the upstream was verified to be on our chain. */
   readonly isOnChain: () => boolean
@@ -45,7 +45,7 @@ export class RecordedSpaces implements SpacePlace {
         return after === before ? undefined : encodeWithChecksum(after)
       })
       const isLast = this.#upstreams === undefined && after.some(({ name }) => name === record.name)
-      // Entries wait for the space, but nothing waits for this; the next record repeats a failed one.
+      // Not awaited: a failed `remember` is repeated with the next record.
       if (isLast && this.#lastName !== record.name) this.remember(record).catch(() => {})
       this.#error = undefined
       return after

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { isAbsent, writeDurably } from '../cache/disk-files.js'
 import { isListOf, decodeWithChecksum, encodeWithChecksum } from './parse-records.js'
 
-/** Texts that peers share, each under a name. Both methods reject while the place of the texts is unreachable. */
+/** Texts that peers share, each under a name. Both methods reject while the texts cannot be reached. */
 export interface Records {
   /** Reads a record; undefined if there is none. */
   read(name: string): Promise<string | undefined>
@@ -14,7 +14,7 @@ export interface Records {
   replace(name: string, before: string | undefined, after: string): Promise<boolean>
 }
 
-// Each failed attempt means that another peer wrote meanwhile.
+// Bounds attempts to replace a record; each failed one means that another peer wrote meanwhile.
 const maxAttempts = 20
 
 /** Changes a record by comparison, so that no writer loses the change of another; undefined changes nothing. */
@@ -74,10 +74,10 @@ async function readKey (client: RedisClient, key: string): Promise<string | null
 
 type NamedText = readonly [name: string, text: string]
 
-// Chains that the host has seen last (law 10: nothing grows without bound).
+// Bounds the file to the chains that the host has seen last (law 10: nothing grows without bound).
 const maxTexts = 16
 const fileName = 'spaces'
-// The state of a chain takes a few kB.
+// Bounds the file that is read; the records of one chain take a few kB.
 const mostFileBytes = 1_048_576
 
 /**
@@ -97,7 +97,7 @@ export class HostRecords implements Records {
     this.#onWriteError = onWriteError
   }
 
-  /** Reads the file; resolves with false if it is damaged, and then it is replaced by the next change. */
+  /** Reads the file; resolves with false if it is damaged, and the next change then replaces it. */
   async open (): Promise<boolean> {
     if (this.#path === undefined) return true
     const text = await readText(join(this.#path, fileName))
@@ -122,12 +122,12 @@ export class HostRecords implements Records {
     })
   }
 
-  /** Ends all use of the folder, because another process has it, or it is gone; nothing in it is ever read again. */
+  /** Ends all use of the folder, because another process has the folder or it is gone; never reads it again. */
   giveUp (): void {
     this.#path = undefined
   }
 
-  /** Ends changes; resolves when none is under way. */
+  /** Ends changes; resolves when no change is under way. */
   async close (): Promise<void> {
     this.#isClosed = true
     await this.#last
@@ -140,7 +140,7 @@ export class HostRecords implements Records {
     if (isRemoved) await this.#inTurn(async () => await this.#write(this.#texts))
   }
 
-  // Runs one change after another, each on the texts that the last one left.
+  // Runs one change after another; each begins with the texts that the change before left.
   async #inTurn<T> (change: () => Promise<T>): Promise<T> {
     if (this.#isClosed) throw new Error('the folder is given up')
     const changed = this.#last.then(change)

@@ -5,14 +5,14 @@ import { isListOf, isObject, isSpaceName, isStamped, decodeWithChecksum, encodeW
 import { type Carrier } from './peers.js'
 import { RedisRecords } from './records.js'
 
-/** Best-effort messages between hosts over Redis; everything that must arrive is also read from its records. */
+/** Best-effort messages between hosts over Redis; what must arrive is also in Redis's records, which hosts read. */
 export class RedisCarrier implements Carrier {
   readonly hostRecords = undefined
   readonly redisRecords: RedisRecords
   readonly #link: RedisLink
   readonly #channel: string
   readonly #subscriber: RedisSubscriber
-  // Messages that wait to be sent; a newer one of the same subject replaces an older one.
+  // Messages that wait to be sent; a newer message replaces an older one of the same subject.
   readonly #waiting = new Map<string, SentMessage>()
   #isPublishing = false
   #onMessage: (message: SentMessage) => void = () => {}
@@ -48,11 +48,13 @@ export class RedisCarrier implements Carrier {
     this.#subscriber.stop()
   }
 
-  /** Publishes one message at a time, of the kinds that concern other hosts; a newer one replaces one that waits. */
+  /**
+   * Publishes messages of the kinds that concern other hosts, one at a time; a newer message replaces one that waits.
+   */
   publish (message: SentMessage): void {
     const { kind } = message
     if (!['changed', 'head', 'heads', 'fetched', 'digests'].includes(kind)) return
-    // Hosts may have other configurations and releases, and check every form on arrival.
+    // Removes configuration and release: hosts may differ in both, and check the form of each message on arrival.
     this.#waiting.set(kind === 'fetched' ? message.lease : kind === 'heads' ? message.id : kind, {
       ...message,
       configuration: undefined,

@@ -23,7 +23,7 @@ import {
 export interface ProvenRoot {
   readonly root: string
   readonly stamped: ResponsePosition
-  /** Records that it equals what this host follows, so its upstream is on our chain. */
+  /** Records that the root equals the one that this host follows, so the upstream is on our chain. */
   readonly confirm: () => void
 }
 
@@ -31,18 +31,18 @@ export interface ProvenRoot {
 export interface RedisTailOptions {
   readonly link: Pick<RedisLink, 'isSteady' | 'runScript' | 'forgetScriptError'>
   readonly prefix: string
-  /** Names what digests depend on, such as the release: only equal hosts read together. */
+  /** Name of all that digests depend on, such as the release: only hosts with equal names read together. */
   readonly form: string
-  /** Age above which a head serves nothing. */
+  /** Age above which a head serves no read. */
   readonly maxAgeMs: number
-  /** True if no page counts that was not checked. */
+  /** True if an unchecked page counts as a change of everything. */
   readonly requiresVerified: boolean
   /** Name of the present space; undefined while none is known. */
   readonly space: () => string | undefined
   readonly mayBeOurs: (stamped: ResponsePosition) => boolean
   /** Reads a root of the accumulator and the present position from an upstream; undefined if no upstream has both. */
   readonly readRoot: (version: bigint) => Promise<ProvenRoot | undefined>
-  /** Runs when what other hosts have read is not of our chain, so that nothing from them counts any more. */
+  /** Runs when other hosts have read another chain, so nothing from these hosts counts any more. */
   readonly onDifferent: (reason: string) => void
   /** Announces a new digest to the other hosts. */
   readonly announce: (source: string) => void
@@ -58,16 +58,16 @@ const maxProofMs = 1000
 // Ledger time by which an upstream of this host may be ahead of the digests of another host.
 const maxBehindUsec = 15_000_000n
 const distrustMs = 60_000
-// A host that reads worse than others may leaves the lease to them for this time.
+// Time for which a host that reads slowly leaves the lease to other hosts.
 const yieldMs = 2000
-// Longer than a lease, so that a reader that dies is replaced by one host.
+// Exceeds the time of a lease, so that another host can replace a reader that dies.
 const minWaitMs = 2500
 const stopEveryMs = 1000
 const maxSources = 64
-// Clocks are slewed by less than this; a larger difference is a step of Redis's clock.
+// Bounds how much a clock is slewed; a larger difference is a step of Redis's clock.
 const maxSlew = 0.001
 const maxJitterMs = 5
-// Clocks that were not compared for longer may have drifted too far.
+// Bounds the time between two comparisons of the clocks, which may drift too far in a longer time.
 const minComparedMs = 5000
 
 /** Time of Redis, with the times of this process before the command that read it and after its reply. */
@@ -77,12 +77,12 @@ interface TimeSample {
   readonly receivedAtMs: number
 }
 
-/** Time of Redis on a clock that was steady since the last turn, but for a slack. */
+/** Time of Redis on a clock that was steady since the last turn, within a slack. */
 interface SteadyTime extends TimeSample {
   readonly slackMs: number
 }
 
-/** Root to prove, of a version that an upstream which lags has too. */
+/** Root to prove, of a version that a lagging upstream has too. */
 interface Candidate extends FollowedHead {
   readonly source: string
   readonly atMs: number
@@ -106,12 +106,12 @@ export class RedisTail implements SharedTail {
   // Last place that was read or written; it never goes back.
   #place = start
   #sample: TimeSample | undefined
-  // False while the Stream may have more after the last turn.
+  // False while the Stream may hold entries after the last turn.
   #isDrained = false
   #isWaiting = false
-  // Time of the first turn since the last fresh head from other hosts; undefined while their heads are fresh.
+  // Time of the first turn since other hosts brought the last fresh head; undefined while their heads are fresh.
   #waitsSinceMs: number | undefined
-  // Stop at the first turn: a process that begins has served nothing from before that stop.
+  // Stop that the first turn found: a new process has served nothing from before this stop.
   #knownStop: string | undefined
   #isStopped = false
   #stopTimer: NodeJS.Timeout | undefined
@@ -122,7 +122,7 @@ export class RedisTail implements SharedTail {
   #candidate: Candidate | undefined
   #proving: Promise<boolean | undefined> | undefined
   #triedAtMs = -Infinity
-  // Source that an upstream of this host was ahead of at the last proof.
+  // Source of digests that, at the last proof, was behind an upstream of this host.
   #behindSource: string | undefined
 
   constructor (options: RedisTailOptions) {
@@ -151,7 +151,7 @@ export class RedisTail implements SharedTail {
     const found = await stream.next(this.#place, sentAtMs >= this.#yieldsUntilMs).catch(() => undefined)
     if (found === undefined) {
       leased('failed')
-      // Digests that come meanwhile may be of any age.
+      // Loses the sample: digests that come meanwhile may have any age.
       this.#sample = undefined
       this.#isDrained = false
       return alone
@@ -163,7 +163,7 @@ export class RedisTail implements SharedTail {
       return { kind: 'stopped', reason: stop.slice(stop.indexOf(' ') + 1) }
     }
     const sample = { timeMs, sentAtMs, receivedAtMs: now() }
-    // A digest that was not there at the last turn has an age on a clock that was steady since.
+    // Measures the age of a new digest, which was not there at the last turn, on a clock that was steady since.
     const steady = this.#isDrained ? this.#steadyTime(sample) : undefined
     this.#sample = sample
     const newest = entries.at(-1)?.place
@@ -200,7 +200,7 @@ export class RedisTail implements SharedTail {
   close (): void {
     this.#isClosed = true
     clearTimeout(this.#stopTimer)
-    // A host that no longer follows lacks no digests.
+    // Forgets the error too: a host that no longer follows lacks no digests.
     this.#releaseLease().catch(() => {}).finally(() => this.#options.link.forgetScriptError('tail'))
   }
 
@@ -209,7 +209,7 @@ export class RedisTail implements SharedTail {
     if (this.#options.link.isSteady) await this.#stream?.release()
   }
 
-  /** Stops the other hosts too, because what all have read is wrong; tries until Redis has the stop. */
+  /** Stops the other hosts too, because what all hosts have read is wrong; repeats until Redis has the stop. */
   stop (reason: string): void {
     if (this.#isStopped) return
     this.#isStopped = true
@@ -263,11 +263,11 @@ export class RedisTail implements SharedTail {
     const transactions: TransactionDigest[] = []
     let last = head
     let [stamped, askedAtMs]: [ResponsePosition | undefined, number] = [undefined, -Infinity]
-    // Returns the digests that are proven; the next turn reads the rest again.
+    // Returns the proven digests; the next turn reads the other digests again.
     const taken = (): TailTurn => ({
       kind: 'read',
       reading: { result: 'ok', transactions, stamped },
-      // Redis's time was not later than the reply, so the age from the time before the command is not less than true.
+      // Counts from before the command: Redis took its time no later than the reply, so the age is never too low.
       sentAtMs: sample === undefined
         ? -Infinity
         : sample.sentAtMs - (sample.timeMs - askedAtMs) - sample.slackMs
@@ -279,7 +279,7 @@ export class RedisTail implements SharedTail {
         endOf(digest).version === place.version
       if (!isUsable || !await this.#isProven(digest, sample)) {
         if (transactions.length > 0) return taken()
-        // Passes an entry that brings no transaction, or nothing would be read after it.
+        // Passes an entry without a new transaction, or no later entry would ever be read.
         if (last !== undefined && place.version <= last.version) this.#place = place
         return alone
       }
@@ -291,12 +291,12 @@ export class RedisTail implements SharedTail {
           return alone
         case 'unknown':
         case 'gap':
-          // An upstream has the missing transactions.
+          // Reads the missing transactions from an upstream, if no digest has been taken.
           return transactions.length > 0 ? taken() : alone
       }
       transactions.push(...following)
       last = following.at(-1) ?? last
-      // A digest from the future has no age.
+      // Gives no age to a digest from the future.
       const isAgeKnown = sample !== undefined && digest.askedAtMs <= sample.timeMs
       stamped = isAgeKnown && endOf(digest).version === last.version ? digest.stamped : undefined
       askedAtMs = digest.askedAtMs
@@ -307,7 +307,7 @@ export class RedisTail implements SharedTail {
     return last === undefined ? wait : taken()
   }
 
-  /** Shares what this host has read, or leaves the lease to another host, which may do better. */
+  /** Shares the transactions that this host has read, or leaves the lease to another host, which may read faster. */
   async #end (
     stream: DigestStream,
     head: FollowedHead | undefined,
@@ -320,13 +320,13 @@ export class RedisTail implements SharedTail {
       leased('failed')
       return false
     })
-    // Digests of a slow reader are too old for the others.
+    // Leaves the lease: digests of a slow reader are too old for other hosts.
     if (isShared && readingMs <= maxAgeMs) return
     this.#yieldsUntilMs = now() + yieldMs
     await stream.release().catch(() => {})
   }
 
-  /** Appends a reading; false if it brings the others nothing, or comes too late. */
+  /** Appends a reading; returns false if it brings other hosts nothing new or comes too late. */
   async #append (
     stream: DigestStream,
     head: FollowedHead | undefined,
@@ -348,7 +348,7 @@ export class RedisTail implements SharedTail {
     const text = whole.length > maxTextLength ? encodeDigest({ ...base, after: last, transactions: [] }) : whole
     const place = await stream.append(this.#place, last.version, text, earliestMs, this.#knownStop ?? '')
     if (place === undefined) {
-      // Another host has read on, or has stopped all.
+      // Refused append: another host has read on, or has stopped all hosts.
       leased('not_stored')
       return false
     }
@@ -358,8 +358,8 @@ export class RedisTail implements SharedTail {
   }
 
   /**
-   * Returns a time of Redis if its clock has run as fast as the clock of this process since the last turn, so that ages
-   * on it are true.
+   * Returns a time of Redis whose clock ran as fast as this process's clock since the last turn, so that ages are true;
+   * else undefined.
    */
   #steadyTime (sample: TimeSample): SteadyTime | undefined {
     const previous = this.#sample
@@ -369,12 +369,12 @@ export class RedisTail implements SharedTail {
       elapsedMs > Math.max(minComparedMs, 2 * this.#options.maxAgeMs) ||
       sample.timeMs - previous.timeMs < leastOf(elapsedMs)
     ) return undefined
-    // A step back that hides in the delay of the last reply makes ages too low.
+    // Allows for a step back within the delay of the last reply, which would make ages too low.
     const slackMs = previous.receivedAtMs - previous.sentAtMs + maxJitterMs + maxSlew * elapsedMs
     return { ...sample, slackMs }
   }
 
-  /** Proves by a root what another host has read: before its first digest counts, and then at intervals. */
+  /** Proves by a root what another host has read: before that host's first digest counts, and then at intervals. */
   async #isProven (
     { source, after, stamped, askedAtMs }: SentDigest,
     sample: TimeSample | undefined
@@ -398,7 +398,7 @@ export class RedisTail implements SharedTail {
     }
     if (ageMs < maxUnprovenMs) return true
     if (this.#proving === undefined) return false
-    // An upstream that hangs delays only one turn.
+    // Limits the wait for a proof, so that an upstream that hangs delays only one turn.
     const leftMs = Math.max(0, maxProofMs - (this.#options.now() - this.#triedAtMs))
     return await withTimeout(leftMs, this.#proving) === true
   }
@@ -423,7 +423,8 @@ export class RedisTail implements SharedTail {
     const isBehind = expectedUsec !== undefined &&
       own.stamped.position.head.timestampUsec - expectedUsec - passedUsec > maxBehindUsec
     if (isBehind) {
-      // After a silence of the chain, an upstream with its first new block is ahead for a moment.
+      // Distrusts only at the second proof: after a silence of the chain, an upstream with the first new block is ahead
+      // for a moment.
       if (this.#behindSource === source) this.#distrust(source, 'an upstream of this host is ahead of it')
       this.#behindSource = source
       return false
@@ -434,14 +435,14 @@ export class RedisTail implements SharedTail {
     return true
   }
 
-  /** Takes nothing from a host for a time, because what it has read is not of our chain. */
+  /** Takes no digests from a host for a time, because that host has read another chain or lags. */
   #distrust (source: string, reason: string, wasTaken = false): void {
     const { now, onDifferent } = this.#options
     const isKnown = this.#distrustedUntilMs.has(source)
     const wasProven = this.#provenAtMs.delete(source)
     this.#distrustedUntilMs.set(source, now() + distrustMs)
     dropOldest(this.#distrustedUntilMs)
-    // Says nothing of a host that was distrusted already, and from which nothing was taken since.
+    // Reports nothing about a host that was distrusted already and whose digests were not taken since.
     if (wasTaken || wasProven || !isKnown) onDifferent(reason)
   }
 
@@ -450,7 +451,7 @@ export class RedisTail implements SharedTail {
   }
 }
 
-/** Begins at a head that another process had: nothing before it is known. */
+/** Begins at a head that another process had; nothing before this head is known. */
 function beginAt ({ version, root }: FollowedHead): TailTurn {
   const transactions = [{ version, root, hashes: undefined, touched: [], touchesAll: undefined }]
   return { kind: 'read', reading: { result: 'ok', transactions, stamped: undefined }, sentAtMs: -Infinity }
@@ -460,7 +461,7 @@ function endOf ({ after, transactions }: SentDigest): FollowedHead {
   return transactions.at(-1) ?? after
 }
 
-/** Returns the transactions of a digest after a head, or why the digest does not follow it. */
+/** Returns the transactions of a digest after a head, or the reason why the digest does not follow the head. */
 function followingIn (
   { after, transactions }: SentDigest,
   { version, root }: FollowedHead
@@ -468,10 +469,10 @@ function followingIn (
   if (after.version > version) return 'gap'
   const at = Number(version - after.version)
   const own: FollowedHead | undefined = at === 0 ? after : transactions[at - 1]
-  // The head is beyond the digest.
+  // Takes nothing from a digest that ends before the head.
   if (own === undefined) return []
   if (own.root === root && root !== undefined) return transactions.slice(at)
-  // A version that was stepped over has no root to compare.
+  // Compares no root at a version that was stepped over, because it has none.
   return own.root === undefined || root === undefined ? 'unknown' : 'different'
 }
 

@@ -13,43 +13,43 @@ export interface SharedHeadOptions {
   /** Records of all processes. */
   readonly records: Records
   readonly publish: (message: SharedHeadMessage) => void
-  /** True if messages come back to their sender, which shows that they arrive. */
+  /** True if messages come back to their sender, which shows that messages arrive. */
   readonly isEchoed: boolean
   readonly now: () => number
 }
 
-/** Another process, as its messages and its rising number show it. */
+/** Other process, as its messages and its rising number show it. */
 interface Member {
   beat: number
   roseAtMs: number
   /**
-   * Undefined before its first message. No process waits for such a member, since it serves nothing before all have
-   * replied.
+   * Last message; undefined before the first. No process waits for a member without one: such a member serves nothing
+   * before all have replied.
    */
   last: SharedHeadMessage | undefined
 }
 
 const beatEveryMs = 500
-// A process that could not renew its place for this long is no member: it serves nothing, and no other process waits
+// Time after which a process that could not renew its place is no member: it serves nothing, and no other process waits
 // for it.
 const lapsedAfterMs = 2000
-// Longest wait for the other members, until a member that is gone has lapsed and was missed.
+// Limits the wait for other members: a member that is gone has lapsed by then, and others have noticed.
 const maxWaitMs = lapsedAfterMs + 2 * beatEveryMs
-// If others do not accept this process for this long, messages arrive in one direction at most.
+// Counts this process as parted if others do not accept it for this long: its messages or theirs do not arrive.
 const partedAfterMs = 3 * lapsedAfterMs
 const maxGone = 1000
 
 /**
- * Head that several processes serve together, so that a client of several never sees it go back. Each process announces
- * its newest head. Each promises to serve a head that all have, and serves it once all have promised it: with one round
- * alone a process could serve a head while another, which has it, does not know yet that all do. A member lapses by its
- * own clock, counted from before it wrote its beat, and so before any other can have dropped it: clocks need only run
- * equally fast. A member comes back by another name, so no old message says anything about it.
+ * Head that several processes serve together, so that a client of several never sees the head go back. Each process
+ * announces its newest head, promises to serve a head that all have, and serves it once all have promised. With one
+ * round alone, a process could serve a head that another process does not yet know to be shared. A member lapses by its
+ * own clock, before any other can drop it, so clocks need only run equally fast. A member that lapsed comes back under
+ * another name, so no old message says anything about it.
  */
 export class SharedHead implements SharedHeads {
   readonly #options: SharedHeadOptions
   readonly #members = new Map<string, Member>()
-  // Members that are gone for good, since a member that lapses comes back by another name.
+  // Names of members that are gone for good, since a member that lapses comes back under another name.
   readonly #gone = new Set<string>()
   readonly #waiting = new Set<() => void>()
   #state: 'starting' | 'joined' | 'lapsed' | 'parted' = 'starting'
@@ -95,13 +95,13 @@ export class SharedHead implements SharedHeads {
     this.#isStopped = true
     clearTimeout(this.#timer)
     this.#announce(true)
-    // The last command of the connection, so the message has left before.
+    // Last command of the connection, so the message that this process has left was sent before.
     await this.#change(beats => beats).catch(() => {})
   }
 
   async reach (version: bigint | undefined): Promise<void> {
     const { now, tracker } = this.#options
-    // Nothing is served without a chain, and the read says why there is none.
+    // Serves nothing without a chain; the read itself reports why there is none.
     if (tracker.space === undefined) return
     const endsAtMs = now() + maxWaitMs
     while (!this.has(version)) {
@@ -120,18 +120,18 @@ export class SharedHead implements SharedHeads {
     if (id === this.#id) this.#extend(message.beatAtMs)
     if (id === this.#id || this.#gone.has(id)) return
     const member = this.#members.get(id) ?? { beat: -1, roseAtMs: this.#options.now(), last: undefined }
-    // Two ways lead from a worker to another, so a message may come twice, or late.
+    // Ignores a message that comes twice or late: two ways lead from one worker to another.
     if ((member.last?.nth ?? -1) >= nth) return
     member.last = message
     this.#members.set(id, member)
     if (hasLeft) this.#drop(id)
-    // A member that does not wait for this process takes it for gone, as after the machine was suspended.
+    // Begins again if another member no longer waits for this process, as after the machine was suspended.
     else if (promised !== undefined && this.#isMember() && !members.includes(this.#id)) this.#begin('lapsed')
     if (stamped !== undefined) this.#options.tracker.learnOfPeer(stamped)
     this.update()
   }
 
-  /** Takes in a head that this process has learned, or what other members have announced. */
+  /** Takes in a head that this process has learned, or heads that other members have announced. */
   update (): void {
     if (this.#isStopped) return
     if (this.#state !== 'joined') this.#tryToJoin()
@@ -141,7 +141,7 @@ export class SharedHead implements SharedHeads {
     this.#waiting.clear()
   }
 
-  /** Begins again if the chain is another one, because heads of the old chain say nothing about it. */
+  /** Begins again on another chain, because heads of the old chain say nothing about it. */
   changeSpace (): void {
     if (this.#options.tracker.isHeld) return this.#schedule(0)
     this.#members.clear()
@@ -160,7 +160,7 @@ export class SharedHead implements SharedHeads {
     }
     this.#settled = this.#promised
     for (const { last } of this.#members.values()) {
-      // A process that has not joined promises at least the head that it has announced, before it serves anything.
+      // Joins with a promise of at least the head that it has announced, before it serves anything.
       if (last?.promised !== undefined && last.promised < this.#settled) this.#settled = last.promised
     }
   }
@@ -168,7 +168,7 @@ export class SharedHead implements SharedHeads {
   /** Joins once each member waits for this process, which then knows what they serve. */
   #tryToJoin (): void {
     const { tracker: { known }, now } = this.#options
-    // If the record was lost just before the first beat, all members are in it again at the second beat.
+    // Waits for the second beat: if the record was lost just before the first, all members are in it again by then.
     if (this.#beat < 2 || now() >= this.#memberUntilMs) return
     for (const { last } of this.#members.values()) {
       if (last?.members.includes(this.#id) !== true || (last.promised ?? -1n) > versionOf(known)) return
@@ -197,11 +197,12 @@ export class SharedHead implements SharedHeads {
     })
   }
 
-  /** Looks at the clock, since a process that was suspended serves before its timers run. */
+  /** Compares with the clock, since a process that was suspended serves reads before its timers run. */
   #isMember (): boolean {
     if (this.#state !== 'joined') return false
     if (this.#options.now() < this.#memberUntilMs) return true
-    // A suspended process sees no failure in time, and another may serve a newer head meanwhile.
+    // Leaves the members: a suspended process notices failures late, and another process may serve a newer head
+    // meanwhile.
     this.#begin(this.#hasFailed ? 'parted' : 'lapsed')
     return false
   }
@@ -211,7 +212,7 @@ export class SharedHead implements SharedHeads {
     this.#memberUntilMs = Math.max(this.#memberUntilMs, beatAtMs + lapsedAfterMs)
   }
 
-  /** Begins to join under a new name, because what others know of the old name says nothing about this process. */
+  /** Begins to join under a new name, because what other processes know of the old name no longer holds. */
   #begin (state: 'starting' | 'lapsed' | 'parted'): void {
     this.#state = state
     this.#id = newId()
@@ -228,7 +229,7 @@ export class SharedHead implements SharedHeads {
     if (this.#isStopped) return
     clearTimeout(this.#timer)
     this.#timer = setTimeout(() => {
-      // The beat in flight schedules the next one.
+      // Leaves the next beat to the beat in flight.
       if (this.#isBeating) return
       this.#isBeating = true
       const id = this.#id
@@ -265,10 +266,10 @@ export class SharedHead implements SharedHeads {
       if (!isEchoed) this.#extend(sentAtMs)
     } catch {
       if (this.#isMember()) this.#hasFailed = true
-      // A change begun before a lapse fails after it in any case.
+      // Ignores a failure of a change that began under an earlier name.
       else if (id === this.#id) this.#state = 'parted'
     }
-    // Its own messages come back in time, if any arrive.
+    // Waits less before the first beat succeeds: own messages come back in time, if any arrive.
     const limitMs = this.#memberUntilMs === -Infinity ? lapsedAfterMs : partedAfterMs
     if (!this.#isMember() && now() - this.#beganAtMs > limitMs) this.#state = 'parted'
     this.update()
@@ -286,7 +287,7 @@ export class SharedHead implements SharedHeads {
     return others
   }
 
-  /** Finds new members, and members whose number no longer rises. */
+  /** Notices new members, and members whose number no longer rises. */
   #look (beats: readonly Beat[], readAtMs: number): void {
     const nowMs = this.#options.now()
     for (const { id, beat } of beats) {

@@ -45,9 +45,9 @@ const minBackoffMs = 250
 const maxBackoffMs = 10_000
 // Forgives one loss per ten seconds, so a rare exit is replaced without a delay.
 const lossesForgivenPerTick = 0.1
-// A worker that stops finishes its requests within nine seconds after its drain.
+// Allows for a worker that stops, which finishes its requests within nine seconds after its drain.
 const stopTimeoutMs = 10_000
-// Drain of a roll-out, which no load balancer sees.
+// Drain of a worker in a roll-out, which no load balancer notices.
 const rollOutDrainMs = 1000
 
 /** Runs a fixed number of worker processes, and replaces each that exits. */
@@ -57,7 +57,7 @@ export class WorkerPool {
   readonly #workers = new Set<WorkerHandle>()
   readonly #stopping = new Set<WorkerHandle>()
   readonly #timer: NodeJS.Timeout
-  // Connections that one worker could not accept.
+  // Connections that one worker could not accept, which another worker gets.
   readonly #rejectedConnections: RejectedConnections = new WeakSet()
   // Kills all workers when this process exits without waiting for them.
   readonly #killAll = (): void => {
@@ -160,7 +160,7 @@ export class WorkerPool {
     worker.exited.then(async exit => {
       if (!this.#workers.delete(worker) || this.#isStopped) return
       this.#listener.onLost(worker.pid, exit)
-      // Backs off from workers that exit right after their start.
+      // Backs off if more workers were lost than run, because workers exit right after their start.
       const losses = ++this.#recentLosses - (this.#spec?.count ?? 0)
       if (losses > 0) await pause(backoffAfter(losses))
       await this.#startReplacement(minBackoffMs)
@@ -217,9 +217,9 @@ export interface WorkerHandleOptions {
   onMessage(message: SentMessage, from: WorkerHandle): void
 }
 
-// Last messages may still arrive this long after the exit.
+// Waits this long after the exit of a worker, whose last messages may still arrive.
 const finalMessageTimeoutMs = 100
-// A busy machine may need a minute to start a process.
+// Waits a minute for the first message, because a busy machine may start a process that slowly.
 const maxStartTicks = 60
 
 /** A worker process, as seen by the primary. */
@@ -253,8 +253,8 @@ export class WorkerHandle {
     this.listening = this.#startup.listening.promise
     this.ready = this.#startup.ready.promise
     this.#worker.on('message', (message: ToPrimary) => this.#onMessage(message))
-    // Last messages may arrive after the exit. With connections in transit, Node.js never emits `disconnect`, so the
-    // wait is bounded.
+    // Waits for last messages, which may arrive after the exit; within a limit, because Node.js never emits
+    // `disconnect` with connections in transit.
     const disconnected = new Promise<void>(resolve => {
       this.#worker.once('disconnect', resolve)
     })
@@ -297,7 +297,7 @@ export class WorkerHandle {
     return ++this.#silentTicks > (this.#isUp ? maxTicks : maxStartTicks)
   }
 
-  /** Drains and stops the worker; kills it if it has sent no message yet, because it cannot receive one either. */
+  /** Drains and stops the worker; kills a worker that has sent no message yet, because it cannot receive one either. */
   stop (deadlines: ShutdownDeadlines | undefined): void {
     if (this.#isUp) this.send({ kind: 'stop', deadlines })
     else this.kill()
