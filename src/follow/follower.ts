@@ -23,7 +23,9 @@ export const transactionWaitResults = ['committed', 'timeout', 'left'] as const
 /** Result of a wait for a transaction. */
 export type TransactionWaitResult = typeof transactionWaitResults[number]
 
-/** Transactions after a head, read in one go; `begins` drops what is known, and starts at the last transaction. */
+/**
+ * Transactions after a head, read in one go; `begins` drops all earlier knowledge, and starts at the last transaction.
+ */
 export interface FollowUpdate {
   readonly begins: boolean
   readonly transactions: readonly KnownTransaction[]
@@ -37,10 +39,10 @@ export interface FollowUpdate {
 export type FollowEvent =
   | { readonly kind: 'update', readonly update: FollowUpdate }
   | { readonly kind: 'state', readonly state: Exclude<FollowState, 'following'>, readonly reason: string | undefined }
-  /** `isWrong` if what was read before may be of another chain. */
+  /** Loss of all knowledge; `isWrong` if the transactions read before may be of another chain. */
   | { readonly kind: 'clear', readonly isWrong: boolean }
 
-/** Need of a process for the tail that another one reads. */
+/** Demand of one process for the tail that another process reads. */
 export interface TailDemand {
   /** Reads that needed no upstream request since the last demand. */
   readonly saved: number
@@ -65,27 +67,28 @@ export interface FollowerOptions {
   readonly maxAgeMs: number
   /** True if latest reads are served at the followed head; false only observes. */
   readonly isServing: boolean
-  /** Lowest version that a followed head may serve, because a client has seen it. */
+  /** Lowest version that a followed head must have to serve reads, because a client has seen this version. */
   readonly servedVersion: () => bigint | undefined
-  /** Runs when the served head becomes the followed one, or is no longer (undefined). */
+  /** Runs with the followed head when it becomes the served head, and with undefined when it no longer is. */
   readonly onServedHead: (stamped: ResponsePosition | undefined) => void
   readonly onState: (state: FollowState, reason: string | undefined) => void
 }
 
-// A read waits this long for the tail, then goes to an upstream as it would without following. If the head grew too old
-// earlier, the wait counts from then, so a hanging upstream delays only the reads of half a second.
+// Limits the wait of a read for the tail; the read then goes to an upstream, as without following. If the head grew too
+// old earlier, the wait counts from then, so a hanging upstream delays only the reads of half a second.
 const minWaitMs = 500
-// Waits for the reading under way and for the next one too: forwarded reads would overload a busy process further.
+// Waits for the reading under way and the next one: reads forwarded earlier would overload a busy process further.
 const readingsToWait = 3
 const maxWaitMs = 2000
-// A node holds a read of a transaction for this long, so a tail that is read less often would answer later.
+// Time for which a node holds a read of a transaction: a tail that is read less often would answer later than a node.
 const maxFindingMs = 1000
-// Bounds awaited hashes, because each reading of the tail looks for all of them (law 10: nothing grows without bound).
+// Bounds awaited hashes, because each reading of the tail is searched for all of them (law 10: nothing grows without
+// bound).
 const maxFinding = 10_000
 
 /**
- * Head up to which every transaction was read, and what is known from them. While it follows, latest reads are served
- * at its head (law 12: unknown means changed).
+ * Head up to which every transaction was read, and the knowledge from these transactions. In `following`, latest reads
+ * are served at this head (law 12: unknown means changed).
  */
 export class Follower {
   readonly #options: FollowerOptions
@@ -127,7 +130,7 @@ export class Follower {
     return this.#knowledge.confirmed
   }
 
-  /** False if following only observes: nothing is served at its head. */
+  /** False if following only observes, so that nothing is served at the followed head. */
   get isServing (): boolean {
     return this.#options.isServing
   }
@@ -154,7 +157,9 @@ export class Follower {
       : confirmed
   }
 
-  /** Waits, within a limit, until the head may serve a read that arrived at a time; at once if nothing follows. */
+  /**
+   * Waits, within a limit, until the head may serve a read that arrived at a time; returns at once if nothing follows.
+   */
   async bringUp (arrivedAtMs: number): Promise<void> {
     this.#demandSink?.recordRead()
     const { now, maxAgeMs, isServing } = this.#options
@@ -244,7 +249,7 @@ export class Follower {
   /** Changes the state for another reason than a reading; `stopped` lasts until a reload or a restart. */
   setState (state: Exclude<FollowState, 'following'>, reason: string | undefined): void {
     if (this.#state === 'stopped') return
-    // A check has shown that what was read is wrong.
+    // Clears knowledge that a check has shown to be wrong.
     if (state === 'stopped') this.#knowledge.clear()
     this.#setState(state, reason)
     this.#notify()
@@ -287,11 +292,11 @@ export class Follower {
   }
 }
 
-// The reading process needs to know only that latest reads still come.
+// Limits demands, since the reading process needs to know only that latest reads still come.
 const demandEveryMs = 1000
 const urgentEveryMs = 20
 
-/** Sends the demand of this process to the one that reads the tail. */
+/** Sends the demand of this process to the process that reads the tail. */
 export class TailDemandSender implements TailDemandSink {
   readonly #send: (demand: TailDemand) => void
   readonly #now: () => number

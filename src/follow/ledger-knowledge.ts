@@ -5,7 +5,7 @@ import { type TransactionDigest } from './transaction-digest.js'
 /** Version up to which every transaction was read, with what identifies its history. */
 export interface FollowedHead {
   readonly version: bigint
-  /** Root of the accumulator at that version, which commits to the whole history; undefined if it is unknown. */
+  /** Root of the accumulator at the version, which commits to the whole history; undefined if it is unknown. */
   readonly root: string | undefined
 }
 
@@ -20,7 +20,7 @@ export type Validity = 'unchanged' | 'changed' | 'unknown'
  * look-up, so no order of fills and pages matters.
  */
 export class LedgerKnowledge {
-  // Absent while nothing is known, because it takes 16 MB.
+  // Table of touches; undefined while nothing is known, because it takes 16 MB.
   #table: LastTouchedTable | undefined
   readonly #slots: number | undefined
   #head: FollowedHead | undefined
@@ -91,7 +91,7 @@ export class LedgerKnowledge {
       const touchedAt = this.#lastTouch(key)
       if (touchedAt <= readAt) continue
       if (touchedAt <= at) return 'changed'
-      // This touch hides an earlier one, which may lie between the two versions.
+      // Counts as unknown: a touch after both versions hides earlier ones, which may lie between the two versions.
       validity = 'unknown'
     }
     if (this.#allTouchedAt > readAt) return 'unknown'
@@ -99,15 +99,15 @@ export class LedgerKnowledge {
   }
 
   /**
-   * Returns the lowest version from which a response that was read at a version is known to be the same; that version
-   * itself if nothing more is known.
+   * Returns the lowest version from which a response that was read at a version is known to be the same; returns
+   * `readAt` if nothing more is known.
    */
   unchangedSince (readAt: bigint, dependencies: readonly StateDigest[]): bigint {
     if (this.#head === undefined || readAt > this.#head.version) return readAt
-    // From the last unknown transaction to the first known touch the state is known to be the same.
+    // Extends the interval back to the last known touch, or to the first version of which all touches are known.
     let since = this.knownFrom === 0n ? 0n : this.knownFrom - 1n
     for (const touchedAt of [this.#allTouchedAt, ...dependencies.map(key => this.#lastTouch(key))]) {
-      // This touch hides an earlier one, which may lie between the two versions.
+      // Extends nothing: a touch after the version hides earlier ones, which may lie before it.
       if (touchedAt > readAt) return readAt
       if (touchedAt > since) since = touchedAt
     }
@@ -130,7 +130,7 @@ const maxFill = 0.75
 
 /**
  * Last version that touched each key, in two generations of fixed size (law 10: nothing grows without bound). When the
- * younger is full, the older is forgotten, and knowledge begins later.
+ * younger generation is full, the older one is forgotten, and knowledge begins later.
  */
 export class LastTouchedTable {
   #young: Generation

@@ -6,7 +6,7 @@ import { type TouchAllReason } from './transaction-digest.js'
 
 /** Receives what a tail loop reads. */
 export interface TailSubscriber extends Pick<Follower, 'head' | 'state' | 'apply' | 'setState'> {
-  /** Forgets everything; `isWrong` if what was read before may be of another chain. */
+  /** Forgets everything; `isWrong` if the transactions read before may be of another chain. */
   clear(isWrong: boolean): void
 }
 
@@ -18,22 +18,25 @@ export interface TailMetrics {
 
 /** Turn of a process at the tail that several read together. */
 export type TailTurn =
-  /** Another process has read this. Its age counts from `sentAtMs`, which is not after the request to the upstream. */
+  /**
+   * Other process has read this; the age of the reading counts from `sentAtMs`, at or before the request to the
+   * upstream.
+   */
   | { readonly kind: 'read', readonly reading: TailReading, readonly sentAtMs: number }
   /** Another process reads, and has read nothing new yet. */
   | { readonly kind: 'wait' }
-  /** This process reads for all, and says what came of it. */
+  /** This process reads for all, and then calls `end` with the reading. */
   | { readonly kind: 'lead', readonly end: (reading: TailReading) => void }
   /** This process reads for itself, because the others are out of reach or not trusted. */
   | { readonly kind: 'alone' }
-  /** A check of another process has found that what all have read is wrong. */
+  /** Check in another process has found that what all have read is wrong. */
   | { readonly kind: 'stopped', readonly reason: string }
 
 /** Tail that one process of several reads for all. */
 export interface SharedTail {
-  /** Returns what others have read after a head, or else who reads on. */
+  /** Returns what others have read after a head, or which process reads on. */
   next(head: FollowedHead | undefined): Promise<TailTurn>
-  /** Lets another process read, because this one needs the tail no longer. */
+  /** Lets another process read, because this process needs the tail no longer. */
   release(): void
   /** Takes no further part in the shared reading. */
   close(): void
@@ -52,10 +55,10 @@ export interface TailLoopOptions {
   readonly onMismatch: (reading: TailReading) => Promise<void>
 }
 
-// Readings per `maxAgeMs`, on average and at once.
+// Bounds readings: `readingShare` per `maxAgeMs` on average, `maxTokens` at once.
 const readingShare = 1.5
 const maxTokens = 2
-// Cadence if the age is 0, since following that only observes needs no freshness.
+// Cadence if `maxAgeMs` is 0, since following that only observes needs no freshness.
 const defaultCadenceMs = 250
 const idleMs = 60_000
 const accountMs = 60_000
@@ -80,7 +83,7 @@ export class TailLoop implements TailDemandSink {
   readonly #turns = new TokenBucket()
   #isRunning = false
   #isClosed = false
-  // Rises with every reset, so that a reading begun before it is dropped.
+  // Number that rises with every reset, so that a reading begun before the reset is dropped.
   #resets = 0
   #resume: (() => void) | undefined
   #timer: NodeJS.Timeout | undefined
@@ -90,7 +93,7 @@ export class TailLoop implements TailDemandSink {
   // Time until which a reading that failed is not repeated.
   #retryAtMs = -Infinity
   #isAtEnd = false
-  // Time from which the age of the head counts, while another process reads.
+  // Time from which the age of the head counts while another process reads the tail.
   #waitsFromMs: number | undefined
   #unlisted = 0
   #beginReason: 'start' | 'gap' | 'mismatch' | 'reset' = 'start'
@@ -142,7 +145,7 @@ export class TailLoop implements TailDemandSink {
     follower.setState('starting', undefined)
     while (!this.#isClosed && follower.state !== 'stopped') {
       const startedAtMs = now()
-      // Waits again if a timer fired a moment early or a read woke the loop: the budget holds.
+      // Waits again if a timer fired early or a read woke the loop, so that the budget holds.
       const budgetWaitMs = await this.#takeTurn(startedAtMs)
       if (budgetWaitMs > 0) {
         await this.#pause(budgetWaitMs)
@@ -196,7 +199,7 @@ export class TailLoop implements TailDemandSink {
         const reading = await this.#read()
         this.#isAtEnd = reading.stamped !== undefined || reading.result === 'empty'
         if (resets !== this.#resets || this.#isClosed) return 0
-        // A check of the reading may have found it wrong.
+        // Withholds a reading that its own check has found wrong.
         if (turn.kind === 'lead' && follower.state !== 'stopped') turn.end(reading)
         if (reading.result === 'ok' || reading.result === 'empty') this.#learnDuration(this.#options.now() - sentAtMs)
         await this.#take(reading, sentAtMs)

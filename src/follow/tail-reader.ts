@@ -42,7 +42,7 @@ export interface TailReaderOptions {
 interface Page {
   readonly transactions: readonly TransactionDigest[]
   readonly stamped: ResponsePosition
-  /** True if a larger page fails, so this one says nothing about the size of pages. */
+  /** True if a larger page failed, so that this one says nothing about the right size of pages. */
   readonly isHalved?: boolean
 }
 
@@ -50,11 +50,11 @@ type PageResult = Page | { readonly failure: TailReading }
 
 // Nodes clamp larger limits without a word (docs/node-behaviour.md, "Page limits").
 const pageLimit = 100
-// Pages that are read together.
+// Number of pages that are requested together.
 const maxParallelPages = 8
-// A larger gap is not caught up with: knowledge begins again at the head.
+// Largest gap that is read page by page; beyond it, knowledge begins again at the head.
 const maxPagesBehind = 50
-// Failing versions that one reading steps over.
+// Most failing versions that one reading steps over.
 const maxSteps = 3
 
 /**
@@ -93,7 +93,7 @@ export class TailReader {
       if (pages > maxPagesBehind) return { result: 'gap', transactions: [], stamped, reason: 'too far behind the head' }
       const more = await this.#readPages(last, perPage, Number(pages))
       const next = more.at(-1)
-      // Returns what is proven; the rest follows with the next reading.
+      // Returns the proven transactions; the next reading brings the rest.
       if (next === undefined) return { result: 'ok', transactions, stamped: undefined }
       transactions.push(...more)
       last = next
@@ -121,9 +121,12 @@ export class TailReader {
     return transactions
   }
 
-  /** Reads one page after a head; one that fails on its content is halved, down to a version that is stepped over. */
+  /**
+   * Reads one page after a head. Halves a page that fails on its content, down to a single version, which is stepped
+   * over.
+   */
   async #readPage (head: FollowedHead, limit: number, stepsLeft = maxSteps): Promise<PageResult> {
-    // A version that was stepped over has no root to compare.
+    // Requests no overlap after a version that was stepped over, which has no root to compare.
     const hasOverlap = head.root !== undefined
     const page = await this.#fetchPage(hasOverlap ? head.version : head.version + 1n, limit, hasOverlap)
     if ('failure' in page) {
@@ -151,7 +154,7 @@ export class TailReader {
   async #stepOver (head: FollowedHead, stepsLeft: number): Promise<PageResult> {
     if (stepsLeft === 0) return noPage(unreadablePage)
     if (head.root !== undefined) {
-      // The failure is not of one version if the upstream cannot print the head either.
+      // Steps over nothing if the upstream cannot print the head either: the failure is not of one version.
       const own = await this.#fetchPage(head.version, 1)
       if ('failure' in own) return own
     }

@@ -41,9 +41,9 @@ export interface TransactionDigest {
   readonly version: bigint
   /** Root of the accumulator at the version; undefined for a version that was stepped over. */
   readonly root: string | undefined
-  /** Hashes that find the transaction in BCS: its own, those of its events and of its changes, in this order. */
+  /** Hashes that find the transaction in BCS: of itself, of its events and of its changes, in this order. */
   readonly hashes: readonly [transaction: string, events: string, changes: string] | undefined
-  /** Digests of every changed key, of the sets that it belongs to, and of the transaction's own hash. */
+  /** Digests of every changed key, of the sets that each key belongs to, and of the transaction's own hash. */
   readonly touched: readonly StateDigest[]
   readonly touchesAll: TouchAllReason | undefined
 }
@@ -184,7 +184,7 @@ class ChangeScanner {
     }
   }
 
-  /** Adds the sets of a resource: a key that its own type does not explain is the key of its group. */
+  /** Adds the sets of a resource. A key that the resource's own type does not explain is the key of its group. */
   #addResource (
     members: Members,
     hash: string,
@@ -248,14 +248,14 @@ function hashIn (body: Buffer, value: ByteRange | undefined): string | undefined
   return /^0x[0-9a-f]{64}$/.test(text) ? text.slice(2) : undefined
 }
 
-// Changes of this size take some milliseconds to read, in JSON and in BCS.
+// Bounds a turn to some milliseconds: changes of this size take so long to read, in JSON and in BCS.
 const turnBytes = 32 * 1024
 
 /** Lets other work run between parts of a scan, because a page of megabytes would block hits for a second. */
 export class ScanTurns {
   #endsAt = turnBytes
 
-  /** Gives other work a turn after the end of a large value was found, which is a scan of its own. */
+  /** Gives other work a turn after the end of a large value was found, since that search is a scan of its own. */
   async skipped (bytes: number): Promise<void> {
     if (bytes >= turnBytes) await nextTurn()
   }

@@ -14,7 +14,7 @@ const [pathKind, itemKind, rawKind] = [0, 1, 2]
 const [codePath, , groupPath] = [0, 1, 2]
 const addressLength = 32
 const u64Length = 8
-// Hashed in one turn, which takes some milliseconds.
+// Bytes that one turn hashes, which takes some milliseconds.
 const hashedBytes = 1024 * 1024
 
 /**
@@ -68,7 +68,7 @@ async function readWriteSet (
   return isListed
 }
 
-/** Hashes a write set, whose megabytes would block hits for tens of milliseconds. */
+/** Hashes a write set in turns, because megabytes at once would block hits for tens of milliseconds. */
 async function hashOf (writeSet: Buffer): Promise<string> {
   const hashed = createHash('sha3-256').update(writeSetPrefix)
   for (let at = 0; at < writeSet.length; at += hashedBytes) {
@@ -78,7 +78,7 @@ async function hashOf (writeSet: Buffer): Promise<string> {
   return hashed.digest('hex')
 }
 
-/** Reads a state key as the digests that a change of it touches. */
+/** Reads a state key, and returns the digests that a change of this key touches. */
 function readStateKey (reader: BcsReader): StateDigest[] {
   const kind = reader.byte()
   if (kind === rawKind) throw new UnreadableBcsError('a raw state key')
