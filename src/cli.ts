@@ -1,9 +1,9 @@
 #!/usr/bin/env node
 import { isatty } from 'node:tty'
 
-// `varve check | head` closes the pipe early, which is no error.
+// Ignores errors of standard output: `varve check | head` closes the pipe early, which is no error.
 process.stdout.on('error', () => {})
-// A closed standard error must not end varve.
+// Ignores errors of standard error, whose end must not end varve.
 process.stderr.on('error', () => {})
 
 const isTerminal = process.stdout.isTTY === true
@@ -17,7 +17,7 @@ try {
     bufferedBytes: () => process.stdout.writableLength,
     err: text => process.stderr.write(text),
     isTerminal,
-    // The descriptor of a closed terminal is no TTY.
+    // Detects a closed terminal, whose descriptor is no TTY any more.
     hasLostTerminal: () => isTerminal && !isatty(process.stdout.fd),
     program: { file: import.meta.filename, flags: process.execArgv },
     onSignal: (signal, listener) => process.on(signal, listener),

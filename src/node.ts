@@ -72,8 +72,8 @@ export class BypassedConnection {
   readonly #listener: () => ChunkListener | undefined
   readonly #parse: DataListener
   #hasParsed = false
-  // An open span keeps the parser's place in the stream (law 15: bytes mean what the one parser says). Once too many
-  // bytes are open, nothing bypasses the parser again.
+  // Takes over no bytes while a span is open, which keeps the parser's place in the stream (law 15: bytes mean what the
+  // one parser says). Once too many bytes are open, nothing bypasses the parser again.
   #open: Span | undefined
   #isTracked = true
   // Span of the chunk that this tick parses.
@@ -226,7 +226,7 @@ export type RejectedConnections = WeakSet<object>
  * worker gets no more.
  */
 export function closeUnacceptedConnections (child: ChildProcess, rejectedConnections: RejectedConnections): void {
-  // A process that could not start, for want of file descriptors, has no channel.
+  // Skips a process that could not start, for want of file descriptors: it has no channel.
   if ((child as Partial<ChildProcess>).send === undefined) return
   const unaccepted = new Map<number, Handle>()
   const send = child.send.bind(child) as (...args: unknown[]) => boolean

@@ -4,7 +4,7 @@ export interface TokenRate {
   readonly burst: number
 }
 
-// Absorbs rounding of the clock.
+// Tolerates rounding of the clock.
 const negligible = 0.001
 
 /** Token bucket on a clock of its caller, which counts milliseconds or whatever else earns tokens. */
@@ -32,7 +32,7 @@ export class TokenBucket {
     this.#fullAt -= interval
   }
 
-  // Ignores a time beyond a whole burst: it belongs to another rate.
+  // Ignores a time beyond a whole burst, because it belongs to another rate.
   #fullFrom (now: number, { interval, burst }: TokenRate): number {
     const isCurrent = this.#fullAt >= now && this.#fullAt <= now + burst * interval + negligible
     return isCurrent ? this.#fullAt : now

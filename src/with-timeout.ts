@@ -1,4 +1,4 @@
-/** Resolves with a promise's value, or undefined after the timeout; the work goes on. */
+/** Resolves with a promise's value, or with undefined after the timeout; the promise's own work goes on. */
 export async function withTimeout<T> (ms: number, promise: Promise<T>): Promise<T | undefined> {
   let cancel = (): void => {}
   const timeout = new Promise<undefined>(resolve => {

@@ -20,7 +20,10 @@ import { verifyResults } from '../follow/verify-write-sets.js'
 /** Values of a label: a closed list, or names from the configuration (law 10: nothing grows without bound). */
 export type LabelValues = readonly string[] | 'upstreams' | 'clients' | 'release' | 'chain'
 
-/** Function that merges a gauge of several workers: the sum of what each owns, else the value that needs attention. */
+/**
+ * Name of the rule that merges a gauge of several workers: `sum` of what each worker owns, else the value that needs
+ * attention.
+ */
 export type Aggregation = 'sum' | 'max' | 'min'
 
 /** Definition of a metric; its label values bound the number of its series. */
@@ -33,7 +36,7 @@ export interface MetricDefinition {
   readonly bounds: readonly number[]
   /** Present on gauges only. */
   readonly aggregation?: Aggregation
-  /** Creates series when first counted, since most of them never are. */
+  /** True for a metric whose series appear when first counted, since most of them never are. */
   readonly isSparse?: true
   /** Tier without which the metric has no series. */
   readonly tier?: StoreName
@@ -91,7 +94,7 @@ const statusClasses = ['2xx', '3xx', '4xx', '5xx']
 /** Values of the `status` label: known statuses, the class of any other, and `other` outside 200 to 599. */
 export const statusLabels: readonly string[] = [...knownStatuses, ...statusClasses, 'other']
 
-// Upstream requests may fail without a status.
+// Labels of upstream requests, which may also fail without a status.
 const upstreamStatusLabels: readonly string[] = [...statusLabels, ...failureReasons]
 const knownLabels = new Set(upstreamStatusLabels)
 
@@ -216,7 +219,7 @@ export const metricGroups = {
     ),
     varve_chain_resets_total: counter('Chain resets: times that the upstreams turned out to serve another chain.')
   },
-  // Exist from the first configuration that follows.
+  // Metrics that exist from the first configuration that follows.
   Following: {
     varve_follow_head_version: gauge('max', 'Followed head: the last version up to which every transaction was read.'),
     varve_follow_lag_seconds: gauge('max', 'Ledger time from the followed head to the newest known head.'),

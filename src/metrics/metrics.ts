@@ -66,7 +66,7 @@ export interface GaugeSources {
 export class Metrics {
   readonly registry = new Registry()
   readonly #requests = requestSeries(this.registry)
-  // Plain maps by client and outcome, since the hit path is hot.
+  // Counts in plain maps by client and outcome, since every hit comes here.
   readonly #clientRequests = new Map<string, Map<OutcomeName, number>>()
   readonly #clientBytes = new Map<string, number>()
   readonly #counters: Counters

@@ -54,7 +54,7 @@ export class ServerConnector extends AbstractConnector {
   }
 }
 
-/** Finds the master through sentinels, with listeners for every error. */
+/** Finds the master through sentinels; every connection gets a listener for every error. */
 export class MasterConnector extends SentinelConnector {
   constructor (options: unknown) {
     super(options as ConstructorParameters<typeof SentinelConnector>[0])
@@ -119,7 +119,7 @@ export function createClient (options: RedisConnectionOptions): RedisClient {
     : createServerClient(options, retryDelayMs)
 }
 
-/** Reads the slots again at times: the timer of ioredis outlives a disconnect that comes during a refresh. */
+/** Reads the slots again at times, because the timer of ioredis outlives a disconnect during a refresh. */
 function createClusterClient (options: RedisConnectionOptions): Cluster {
   const cluster = new Cluster([...options.cluster], clusterOptionsOf(options))
   const timer = setInterval(() => {

@@ -26,7 +26,7 @@ export interface RedisLinkListener {
   onDown(reason: string): void
 }
 
-/** Redis did not respond in time, or got no command because the circuit is open. */
+/** Failure of a Redis that did not respond in time, or got no command because the circuit is open. */
 export class RedisFailure extends Error {}
 
 /** Reason why Redis is not used; a rejected user, password or permission counts as failed authentication. */
@@ -69,7 +69,7 @@ export class RedisLink {
       this.#listener?.onUp()
     })
     client.on('error', (error: Error) => this.#connectionFailed(error.message))
-    // Clusters report errors of a single server only by this event.
+    // Listens to the event by which alone clusters report errors of a single server.
     client.on('node error', (error: Error) => this.#connectionFailed(error.message))
     client.on('ready', () => {
       this.#isFailureReported = false
@@ -79,7 +79,7 @@ export class RedisLink {
       this.#isFailureReported = false
     })
     client.on('close', () => {
-      // A server or proxy may close the connection without an error.
+      // Records a connection that a server or proxy closed without an error.
       if (!this.#isFailureReported) this.#connectionFailed('connection closed')
       this.#breaker.open()
     })
@@ -188,7 +188,7 @@ export class RedisLink {
     this.#client.disconnect(true)
   }
 
-  /** Five failures in a row may concern one server of a cluster, so a probe of the other servers decides. */
+  /** Probes the other servers of a cluster: five failures in a row may concern one server only. */
   #recordFailure (): void {
     if (!(this.#client instanceof Cluster)) return this.#breaker.recordFailure()
     if (!this.#breaker.isClosed) return
@@ -230,7 +230,7 @@ export class RedisLink {
     try {
       const result = await withTimeout(limitMs, command(this.#client).then(value => ({ value })))
       if (result === undefined) throw timeoutFailure
-      // Background commands may take longer; such a success does not prove that reads get a response in time.
+      // Counts only a success within the limit of reads: background commands may take longer.
       if (now() - startedMs <= timeoutMs) this.#breaker.recordSuccess()
       if (operation === 'set') this.#readOnlyWaitMs = minReadOnlyWaitMs
       return result.value

@@ -49,7 +49,7 @@ export async function inspectRedis (options: RedisConnectionOptions): Promise<Re
   const client = createClient(options)
   const failed = new Promise<never>((_resolve, reject) => client.on('error', reject))
   const inspected = client.connect().then(async () => await infosOf(client))
-  // The slower of the two may fail as well, after the result is known.
+  // Handles both rejections: the slower of the two promises may fail after the result is known.
   inspected.catch(() => {})
   failed.catch(() => {})
   try {

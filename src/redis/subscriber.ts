@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import { type Redis } from 'ioredis'
 
-// A message missed meanwhile costs nothing, because subscribers also read the state that the message announces.
+// Pauses before a reconnect: a message missed meanwhile costs nothing, because subscribers also read the state that it
+// announces.
 const reconnectDelayMs = 1000
 
 /** Subscribes to a channel on its own connection, as Redis requires, and reconnects after a loss. */

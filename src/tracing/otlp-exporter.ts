@@ -103,13 +103,13 @@ export class OtlpExporter {
     }
   }
 
-  // JSON of OTLP prints 64-bit numbers as text.
+  // Prints nanoseconds as text, as the JSON of OTLP does with 64-bit numbers.
   #nanos (ms: number): string {
     return String(BigInt(Math.round((this.#options.timeOriginMs + ms) * 1000)) * 1000n)
   }
 }
 
-/** Returns where a collector takes traces: below its base URL, or at the URL itself if it names them. */
+/** Returns the URL at which a collector takes traces: below its base URL, or the given URL if that names traces. */
 export function tracesUrlOf (text: string): URL {
   const url = new URL(text)
   if (!url.pathname.endsWith(tracesPath)) url.pathname = url.pathname.replace(/\/$/, '') + tracesPath

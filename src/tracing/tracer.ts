@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 /** Facts about a span, by name. */
 export type SpanAttributes = Readonly<Record<string, string | number | boolean | undefined>>
 
-/** A span that waits for another service is a client, others are internal. */
+/** Kind of a span: `client` waits for another service, all others are internal. */
 export type SpanKind = 'client' | 'internal'
 
 /** Part of a traced request. A span that never ends is not exported. */
@@ -98,7 +98,7 @@ export interface TracedOutcome {
   readonly failure: string | undefined
 }
 
-/** Traces requests: begins with each, and decides at its end if it is exported. */
+/** Traces requests: begins a trace with each request, and decides at the request's end if the trace is exported. */
 export class Tracer<Request extends object> {
   readonly #options: TracerOptions
   readonly #roots = new WeakMap<Request, RecordedSpan>()
@@ -107,7 +107,7 @@ export class Tracer<Request extends object> {
     this.#options = options
   }
 
-  /** Begins the trace of a request with its root span, or returns the one that has begun. */
+  /** Begins the trace of a request with its root span, or returns the root span that has begun. */
   begin (request: Request, startMs: number, parent: ParentContext | undefined): RecordedSpan {
     const known = this.#roots.get(request)
     if (known !== undefined) return known
