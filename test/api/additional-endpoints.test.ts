@@ -69,7 +69,7 @@ t.test('a view in BCS goes upstream byte for byte, under its own content type', 
   )
 })
 
-t.test('a state key is one key in every variant of its hex, and bytes that are none are a 400', async t => {
+t.test('a state key has one key in every variant of its hex; a body that is no state key is a 400', async t => {
   const value = (key: string): Read =>
     read('/v1/experimental/state_values/raw?ledger_version=5', { body: JSON.stringify({ key }) })
   const table = `01${'5eed'.padStart(64, '0')}`

@@ -189,7 +189,7 @@ for (const why of new Set(invalid.map(each => each.why))) {
   })
 }
 
-t.test('a body nests as deep as nodes read, and is UTF-8 of a JSON type', async t => {
+t.test('a body is refused if it is nested deeper than nodes accept, not UTF-8, or not JSON', async t => {
   const nested = (depth: number): Sent => ({ body: body('['.repeat(depth) + ']'.repeat(depth)) })
   t.equal(rejectionOf(item, nested(126)), undefined)
   for (const depth of [127, 20_000]) t.match(rejectionOf(item, nested(depth)), { status: 400, code: 'invalid_input' })

@@ -2,7 +2,7 @@ import t from 'tap'
 import { Space } from '../../src/chain/space.js'
 import { KnownPlace } from '../../src/chain/space-places.js'
 
-t.test('a list of one chain id that is read late is never taken for the list of another', async t => {
+t.test('a slow read of the spaces of one chain id never replaces those of another', async t => {
   const [four, nine] = [Space.begin(4), Space.begin(9)]
   const known = new KnownPlace({
     read: async chainId => chainId === 4 ? [four.record] : [nine.record],

@@ -225,7 +225,7 @@ t.test('an upstream that returns on the old chain right after a reset gets no re
   t.match([await upStates(), await varve.metric('varve_chain_resets_total')], ['0,1', 1])
 })
 
-t.test('a shorter, older chain is quarantined with what to do, until the newer one is there again', async t => {
+t.test('an older chain is quarantined until the newer one is back, and the status says what to do', async t => {
   const port = await freePort()
   const startNode = async (seed: number, blocks: number): Promise<Sandbox> =>
     await startSandboxNode(t, { prunedBlocks: 0, seed, blocks, port })

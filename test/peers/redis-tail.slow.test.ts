@@ -302,7 +302,7 @@ t.test('a stop reaches a host whose reading ends after it', async t => {
   t.ok(await redis.client.ttl(`${stream}:stop`) > 80_000)
 })
 
-t.test('a stop that Redis does not take is tried again, and what is wrong is not shared', async t => {
+t.test('a stop of following that Redis rejects is tried again, and what is wrong is not shared', async t => {
   const redis = await startRedis(t)
   const start = fleetAt(t, redis)
   const ledger = new Ledger()

@@ -78,7 +78,7 @@ async function renderings (
   }
 }
 
-t.test('a replica that is gone removes the releases of its upstreams', { buffered: true }, async t => {
+t.test('releases of a replica that is gone are forgotten', { buffered: true }, async t => {
   const { ofOld, ofFresh, ofEither } = await renderings(t)
   const redis = await startRedis(t)
   const upstreams = [await startUpstream(t, { release: old }), await startUpstream(t, { release: fresh })]

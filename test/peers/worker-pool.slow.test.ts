@@ -13,7 +13,7 @@ const modules = (version: number): string => `/v1/accounts/0x1/modules?ledger_ve
 const misses = 'varve_requests_total{endpoint="account_modules",outcome="miss",status="200"}'
 
 // Shares one set of processes among these tests, because they are slow to start.
-t.test('a worker pool behaves as one varve', async t => {
+t.test('purges, limits, counts, status and reloads of a worker pool cover all its workers', async t => {
   const upstream = await startSandboxNode(t, { prunedBlocks: 0 })
   const varve = await varveAt(t, upstream.url, { ...quietConfig, workers: 2, upstream: { timeoutMs: 3000 } })
   const purge = async (body: object): Promise<unknown> =>

@@ -219,7 +219,7 @@ t.test('a hit from a memo is audited at the followed head too', async t => {
   t.same(proxy.audits, ['equal'])
 })
 
-t.test('a latest read that waited for its limit takes what another stored meanwhile', async t => {
+t.test('a latest read that waited for its client\'s rate limit takes what another stored meanwhile', async t => {
   const world = await followed(t)
   world.follow(101)
   const before = world.requests.length

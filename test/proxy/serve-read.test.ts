@@ -488,7 +488,7 @@ t.test('each miss is counted with its cause, which a purge or a chain reset is',
   t.same(recently, [1, 2, 2, 1, 0], 'the status page shows the same')
 })
 
-t.test('a 410 of a gateway without a position is counted without a distance', async t => {
+t.test('a 410 of a gateway without a position adds nothing to the histogram of distances', async t => {
   const stub = await startStubUpstream(t, (_request, response) => {
     response.writeHead(410, { 'content-type': 'application/json' }).end('{"error_code":"version_pruned"}')
   }, (_request, response) => {
