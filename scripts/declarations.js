@@ -7,7 +7,7 @@ import { tsc } from './compile.js'
 import { at, run } from './ground.js'
 
 /** Modules that package.json exports, by their name there. */
-const entries = { varve: 'src/app/start-varve.ts', 'varve/sandbox': 'sandbox/sandbox.ts' }
+const entries = { varve: 'src/app/embedding.ts', 'varve/sandbox': 'sandbox/sandbox.ts' }
 
 const options = [
   ...['--noEmit', 'false', '--declaration', '--emitDeclarationOnly', '--stripInternal'],

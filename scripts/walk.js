@@ -22,7 +22,7 @@ const [settleMs, traceMs] = [300, 10]
 if (isMainThread) {
   giveUpOn(await compile())
   register(import.meta.url)
-  const { startVarve } = await import(`${folder}app/start-varve.js`)
+  const { startVarve } = await import(`${folder}app/embedding.js`)
   const { startSandbox } = await import(`${folder}sandbox/sandbox.js`)
   const names = process.argv.slice(2)
   if (names.some(name => !(name in walks))) giveUpOn(`usage: node scripts/walk.js [${Object.keys(walks).join('|')}]...`)

@@ -8,7 +8,7 @@ import { text } from 'node:stream/consumers'
 import t from 'tap'
 import { parse, parseAllDocuments } from 'yaml'
 import { startSandbox } from '#sandbox'
-import { startVarve } from '../src/app/start-varve.js'
+import { startVarve } from '../src/app/embedding.js'
 import { sendRequest } from './support/client.js'
 import { checkoutRoot, readCheckout } from './support/deploy/checkout.js'
 import {

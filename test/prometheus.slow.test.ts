@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import t, { type Test } from 'tap'
 import { pino } from 'pino'
-import { ConfigReloader } from '../src/app/serve.js'
+import { ConfigReloader } from '../src/app/start-serving.js'
 import { versionOfProgram } from '../src/app/io.js'
 import { makeGauge } from '../src/metrics/metric-factories.js'
 import {

@@ -1,4 +1,4 @@
-import { readEventPageSummary } from './body-summaries.js'
+import { readEventPageSummary } from './body-facts.js'
 import { itemRangesIn, membersIn, type ByteRange } from './json-scan.js'
 import { mediaTypeIn } from './upstream-response.js'
 import { namesStream, type Read } from './read.js'

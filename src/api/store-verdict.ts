@@ -18,7 +18,7 @@ import {
   readTransactionSummary,
   readTransactionList,
   type TransactionSummary
-} from './body-summaries.js'
+} from './body-facts.js'
 import { type Endpoint, type PinKind } from './endpoints.js'
 import { itemRangesIn } from './json-scan.js'
 import { namesStream, type Read } from './read.js'

@@ -24,7 +24,8 @@ import { auditDifferenceListener } from './purger.js'
 import { Following } from './following.js'
 import { UpstreamLifecycle } from './upstream-lifecycle.js'
 import { type RedisConnection } from './redis.js'
-import { diskBackendOf, type StoreBackend } from './disk-backend.js'
+import { diskBackendOf } from './disk-backend.js'
+import { type StoreBackend } from './store-backend.js'
 import { versionOfProgram } from './io.js'
 
 const restoreChainAfterMs = 1000

@@ -3,43 +3,17 @@ import { type Logger } from 'pino'
 import { DiskFiles, makeFolder, folderMode } from '../cache/disk-files.js'
 import { DiskKeeper, type LogSettings } from '../cache/disk-keeper.js'
 import { DiskTier } from '../cache/disk-tier.js'
-import { type LowerStore } from '../cache/tier.js'
-import { type WriteBudget } from '../cache/write-queue.js'
 import { type Config } from '../config/schema.js'
 import { bytesPerGb, bytesPerMb } from '../config/units.js'
 import { type Metrics } from '../metrics/metrics.js'
 import { HostRecords } from '../peers/records.js'
 import { type HostLog } from '../peers/ipc-carrier.js'
-import { type RecordedSpaces } from '../peers/recorded-spaces.js'
 import { withTimeout } from '../with-timeout.js'
-import { type Chain } from './chain.js'
+import { type BackendParts, type StoreBackend } from './store-backend.js'
 import { isSame, logName, openFolder, lockFolder, type OpenFolder, ownerOf } from './disk-folder.js'
 import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { lstat, mkdir, readdir, readFile, rm, statfs } from 'node:fs/promises'
-
-/** Tier below memory with the parts that keep its entries right; the program loops over a list of these. */
-export interface StoreBackend {
-  readonly store: LowerStore
-  /** Problems that the state of the tier does not name, as readable sentences. */
-  warnings(): readonly string[]
-  /**
-   * Opens what the tier needs; resolves once the tier can be read, or after a time limit. `onUp` runs whenever a shared
-   * tier can be reached.
-   */
-  start(onUp: () => Promise<void>): Promise<void>
-  /** Releases everything else, after the tier has been closed. */
-  stop(): Promise<void>
-}
-
-/** Parts that keep the entries of a tier right. */
-export interface BackendParts extends Pick<Chain, 'tracker' | 'spaces' | 'now'> {
-  readonly config: Config
-  readonly metrics: Metrics
-  readonly inFlight: WriteBudget
-  /** Spaces that are recorded beside the tier. */
-  readonly place: RecordedSpaces
-}
 
 const repeatEveryMs = 500
 // Limits how long a start waits for the index; the rest is read while clients are served.

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import { type Logger } from 'pino'
-import { readAccumulatorRoot } from '../api/body-summaries.js'
+import { readAccumulatorRoot } from '../api/body-facts.js'
 import { transactionByVersionTarget } from '../api/request-targets.js'
 import { type MemoryTier } from '../cache/memory-tier.js'
 import { type Config } from '../config/schema.js'

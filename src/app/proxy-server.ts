@@ -27,7 +27,7 @@ import { type Host } from './chain.js'
 import { buildComponents, openRedis } from './components.js'
 import { openOwnedLog } from './disk-backend.js'
 import { buildPurger } from './purger.js'
-import { subscribeAll } from './subscribers.js'
+import { subscribeAll } from './event-reactions.js'
 import { programInfo } from './io.js'
 
 /** Running varve, as one process or several. */

@@ -21,7 +21,7 @@ import { type Records } from '../peers/records.js'
 import { type Chain } from './chain.js'
 import { type HostTailParts } from './following.js'
 import { invalidationOfPurge } from './purger.js'
-import { type BackendParts, type StoreBackend } from './disk-backend.js'
+import { type BackendParts, type StoreBackend } from './store-backend.js'
 
 type RedisConfig = Config['cache']['redis']
 

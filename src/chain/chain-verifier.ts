@@ -8,7 +8,7 @@ import { type ChainVerification, type EarlierStatements } from './quarantine.js'
 import { type ChainReader, type ComparedUpstream } from './chain-proof.js'
 import { type Spaces, type SpacesOptions } from './spaces.js'
 import { contradicts, isJump, isNear, type Tracker } from './tracker.js'
-import { readBlockEnd, readFinalBlockHash, readAccumulatorRoot } from '../api/body-summaries.js'
+import { readBlockEnd, readFinalBlockHash, readAccumulatorRoot } from '../api/body-facts.js'
 import { blockTarget, transactionByVersionTarget } from '../api/request-targets.js'
 import { probeRequest } from '../upstreams/upstream-request.js'
 

@@ -382,7 +382,7 @@ export function isNear (a: Position, b: Position): boolean {
   return a.chainId === b.chainId && !contradicts(a, b) && !isJump(a.head, b.head) && !isJump(b.head, a.head)
 }
 
-/** Events about the chain that keys name and about its head; `app/subscribers.ts` lists who reacts. */
+/** Events about the chain that keys name and about its head; `app/event-reactions.ts` lists who reacts. */
 export class ChainEvents {
   /** Another chain with the same chain id replaced ours, in the space `from`; a response or another peer proved it. */
   readonly reset = new TypedEvent<{ readonly from: string | undefined, readonly by: 'response' | 'peer' }>()

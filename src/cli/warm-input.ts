@@ -1,6 +1,6 @@
 import { open, stat } from 'node:fs/promises'
 import { type Readable } from 'node:stream'
-import { type BlockSummary, readBlockSummary } from '../api/body-summaries.js'
+import { type BlockSummary, readBlockSummary } from '../api/body-facts.js'
 import { ErrorResponse } from '../api/error-response.js'
 import { readPosition } from '../api/position.js'
 import { type NamedRequest, namedRequestIn } from '../api/purge-request.js'

@@ -13,7 +13,7 @@ import {
   stateKeyHash,
   structTagOf
 } from '../api/state-key.js'
-import { hasSettledMembers } from '../api/body-summaries.js'
+import { hasSettledMembers } from '../api/body-facts.js'
 import { readTypeTag, type TypeTag } from '../api/type-tag.js'
 
 /** Reasons why a transaction counts as a change of everything. */

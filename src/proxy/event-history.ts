@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import { type UpstreamResponse } from '../api/upstream-response.js'
-import { type PageSummary, readEventPageSummary } from '../api/body-summaries.js'
+import { type PageSummary, readEventPageSummary } from '../api/body-facts.js'
 import { type JudgedResponse, type StoreVerdict } from '../api/store-verdict.js'
 import { eventPathKeyOf, namesStream, type Read, requestedLimitOf } from '../api/read.js'
 import { defaultPageLimit } from '../api/read-request.js'

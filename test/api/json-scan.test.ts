@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import t from 'tap'
-import { readBlockSummary, readEventPageSummary } from '../../src/api/body-summaries.js'
+import { readBlockSummary, readEventPageSummary } from '../../src/api/body-facts.js'
 import { countItems, itemRangesIn, membersIn, type ByteRange, stringIn, u64In } from '../../src/api/json-scan.js'
 import { invalidTexts } from '../support/cases.js'
 import { check, seedTitle } from '../support/properties.js'

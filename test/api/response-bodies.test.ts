@@ -7,7 +7,7 @@ import {
   readBlockSummary,
   type PageSummary,
   readEventPageSummary
-} from '../../src/api/body-summaries.js'
+} from '../../src/api/body-facts.js'
 import { check, seedTitle } from '../support/properties.js'
 import { u64 } from '../support/value-variants.js'
 

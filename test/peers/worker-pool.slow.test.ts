@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { pino } from 'pino'
 import t from 'tap'
-import { startServing } from '../../src/app/serve.js'
+import { startServing } from '../../src/app/start-serving.js'
 import { configSchema } from '../../src/config/schema.js'
 import { runCommand } from '../cli/command.js'
 import { sendRequest } from '../support/client.js'

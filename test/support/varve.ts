@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { pino } from 'pino'
 import { type Test } from 'tap'
-import { startServing, type Varve } from '../../src/app/serve.js'
+import { startServing, type Varve } from '../../src/app/start-serving.js'
 import { type z } from 'zod'
 import { configSchema, type Config } from '../../src/config/schema.js'
 import { Metrics } from '../../src/metrics/metrics.js'

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { pino } from 'pino'
 import { classOf } from '../../../src/api/read.js'
-import { startServing, type Varve } from '../../../src/app/serve.js'
+import { startServing, type Varve } from '../../../src/app/start-serving.js'
 import { type Config, configSchema } from '../../../src/config/schema.js'
 import { type AuditResult } from '../../../src/proxy/audit.js'
 import { sendRequest } from '../client.js'

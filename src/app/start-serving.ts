@@ -60,7 +60,7 @@ export async function startServing (
     const serving = started.workers === 1
       ? await buildProxyServer(started, sandbox, log, metrics, hostOfOne())
       : await (await import('./multi-process.js')).openPrimary(started, sandbox, log, metrics, program)
-    return await startVarve(serving, started, log, metrics, reload)
+    return await openListeners(serving, started, log, metrics, reload)
   }
   if (!isSandbox) return await startDnsDiscovery(config, start, { log, now: () => performance.now(), ...dnsDiscovery })
   // Holds seven hours of blocks, so that the README's examples keep working and memory stays bounded.
@@ -108,7 +108,7 @@ function hostOfOne (): Host {
 }
 
 /** Opens both listeners; one process and several are started, reloaded and stopped alike. */
-async function startVarve (
+async function openListeners (
   serving: Serving,
   started: Config,
   log: Logger,

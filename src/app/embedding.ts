@@ -4,7 +4,7 @@ import { type ReloadedKeys } from '../config/restart-keys.js'
 import { type Config } from '../config/schema.js'
 import { type PurgeResult } from '../http/admin-app.js'
 import { openLog } from './log.js'
-import { KeysFileWatch, startServing } from './serve.js'
+import { KeysFileWatch, startServing } from './start-serving.js'
 
 export { ConfigError, type Mistake, type Place } from '../config/config-error.js'
 export { type VarveConfig } from '../config/load.js'

@@ -5,7 +5,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { startSandbox, type Sandbox } from '#sandbox'
-import { ConfigError, startVarve, type VarveConfig } from '../../src/app/start-varve.js'
+import { ConfigError, startVarve, type VarveConfig } from '../../src/app/embedding.js'
 import { sendRequest } from '../support/client.js'
 import { until } from '../support/until.js'
 
