@@ -10,7 +10,7 @@ import { HeadPollers } from '../upstreams/head-pollers.js'
 import { UpstreamPool } from '../upstreams/upstream-pool.js'
 import { UpstreamSoftwareReleases } from '../upstreams/upstream-software-releases.js'
 import { type Config } from '../config/schema.js'
-import { type HostLog } from '../peers/ipc-carrier.js'
+import { type EntryLog } from '../peers/ipc-carrier.js'
 import { type Records } from '../peers/records.js'
 import { versionOfProgram } from './io.js'
 
@@ -29,7 +29,7 @@ export interface Host {
   /** Names of upstreams that are out of service already. */
   readonly cordoned: readonly string[]
   /** Log on the disk or in shared memory, if another process keeps it. */
-  readonly log: HostLog | undefined
+  readonly entryLog: EntryLog | undefined
   /** Returns the place of leases by which the processes of this host share fetches; undefined for a single process. */
   readonly leasesOf: (peers: Peers) => LeasePlace | undefined
   /**
@@ -51,12 +51,12 @@ export function buildChain (
   { chainId, head: { fleet: isHeadShared } }: Config,
   host: Host,
   redis: (Carrier & { readonly redisRecords: Records }) | undefined,
-  diskLog: HostLog | undefined
+  entryLog: EntryLog | undefined
 ) {
   const now = (): number => performance.now()
   const events = new ChainEvents()
   const { hostRecords } = host.carrier
-  const isShared = redis !== undefined || diskLog !== undefined || hostRecords !== undefined
+  const isShared = redis !== undefined || entryLog !== undefined || hostRecords !== undefined
   const tracker = new Tracker(chainId ?? undefined, now, events, isShared)
   const headPollers = new HeadPollers(() => tracker.position !== undefined, now)
   const upstreamPool = new UpstreamPool({
@@ -85,7 +85,7 @@ export function buildChain (
         isOnChain: () => upstream.window !== undefined
       })))
   const ofHost = hostRecords && new RecordedSpaces(hostRecords, () => [])
-  const ofLog = diskLog && new RecordedSpaces(diskLog.records)
+  const ofLog = entryLog && new RecordedSpaces(entryLog.records)
   const places = [ofRedis, ofHost, ofLog].filter(place => place !== undefined)
   const spaces = new Spaces({ tracker, places, reference: referenceOf(upstreamPool), now, events })
   return {

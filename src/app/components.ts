@@ -13,7 +13,7 @@ import { AuditSampler } from '../proxy/audit.js'
 import { LocalInvalidator } from '../proxy/local-invalidator.js'
 import { readState } from '../proxy/serve-read.js'
 import { FetchLeases } from '../peers/fetch-leases.js'
-import { type HostLog } from '../peers/ipc-carrier.js'
+import { type EntryLog } from '../peers/ipc-carrier.js'
 import { PeerSync } from '../peers/peer-sync.js'
 import { certificateOf } from '../http/certificate.js'
 import { type ProxyParts } from '../http/send-response.js'
@@ -51,17 +51,17 @@ export function buildComponents (
   log: Logger,
   metrics: Metrics,
   redis: RedisConnection | undefined,
-  diskLog: HostLog | undefined,
+  entryLog: EntryLog | undefined,
   host: Host
 ) {
-  const chain = buildChain(config, host, redis?.carrier, diskLog)
+  const chain = buildChain(config, host, redis?.carrier, entryLog)
   const { now, tracker, headPollers, upstreamPool, releases, peers, ofRedis, ofLog, spaces } = chain
   const certificate = certificateOf(config, now, log)
   const memory = new MemoryTier(config.cache.memory.maxMb * bytesPerMb, metrics, now, keepHeapLean)
   const inFlight = new InFlightBytes(inFlightMbOf({ ...config, workers: 1 }) * bytesPerMb, now)
   const lowestRequested = new LowestRecentRequest(now)
   const parts = { ...chain, config, memory, inFlight, log, metrics }
-  const diskBackend = diskLog && ofLog && diskBackendOf(diskLog, { ...parts, place: ofLog })
+  const diskBackend = entryLog && ofLog && diskBackendOf(entryLog, { ...parts, place: ofLog })
   // The disk gets every purge, because it belongs to this host and no other host purges it.
   const invalidator = new LocalInvalidator(memory, diskBackend === undefined ? [] : [diskBackend.store])
   const redisBackend = redis && ofRedis && redis.backendOf({

@@ -7,7 +7,7 @@ import { type Config } from '../config/schema.js'
 import { bytesPerGb, bytesPerMb } from '../config/units.js'
 import { type Metrics } from '../metrics/metrics.js'
 import { HostRecords } from '../peers/records.js'
-import { type HostLog } from '../peers/ipc-carrier.js'
+import { type EntryLog } from '../peers/ipc-carrier.js'
 import { withTimeout } from '../with-timeout.js'
 import { type BackendParts, type StoreBackend } from './store-backend.js'
 import { isSame, logName, openFolder, lockFolder, type OpenFolder, ownerOf } from './disk-folder.js'
@@ -23,7 +23,7 @@ const maxStopMs = 2000
 
 /** Builds the disk tier on the log of this host, with the parts that keep its entries right. */
 export function diskBackendOf (
-  { settings, keeperFor, close }: HostLog,
+  { settings, keeperFor, close }: EntryLog,
   { place, ...parts }: BackendParts
 ): StoreBackend & { readonly store: DiskTier } {
   const { config, tracker, spaces, now } = parts
@@ -58,7 +58,7 @@ export function diskBackendOf (
 }
 
 /** Log of this host, which this process keeps. */
-export type OwnedLog = HostLog & { readonly keeper: DiskKeeper }
+export type OwnedEntryLog = EntryLog & { readonly keeper: DiskKeeper }
 
 /**
  * Part of the cache memory for the log that workers share, if they do; the rest is for each worker's own hot entries.
@@ -66,11 +66,11 @@ export type OwnedLog = HostLog & { readonly keeper: DiskKeeper }
 export const sharedPart = 3 / 4
 
 /** Opens the log of all processes that serve, on the disk or for workers in memory; undefined if there is none. */
-export async function openOwnedLog (
+export async function openEntryLog (
   { cache: { disk: { path, maxGb }, memory: { maxMb } }, workers }: Config,
   log: Logger,
   metrics: Metrics
-): Promise<OwnedLog | undefined> {
+): Promise<OwnedEntryLog | undefined> {
   if (path === null && workers === 1) return undefined
   const maxBytes = Math.floor(path === null ? maxMb * bytesPerMb * sharedPart : maxGb * bytesPerGb)
   const folder = await (path === null ? openSharedMemory(maxBytes, log) : openFolder(path, log))

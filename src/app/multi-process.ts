@@ -26,7 +26,7 @@ import {
   type StartMessage
 } from '../peers/messages.js'
 import { openRedis } from './components.js'
-import { openOwnedLog, type OwnedLog, sharedPart } from './disk-backend.js'
+import { openEntryLog, type OwnedEntryLog, sharedPart } from './disk-backend.js'
 import { type Serving } from './proxy-server.js'
 import { type RedisConnection } from './redis.js'
 import { namedUpstreamsOf } from './upstream-lifecycle.js'
@@ -52,7 +52,7 @@ export async function openPrimary (
   metrics: Metrics,
   program: Program
 ): Promise<Serving> {
-  return new PrimaryProcess(config, sandbox, log, metrics, program, await openOwnedLog(config, log, metrics))
+  return new PrimaryProcess(config, sandbox, log, metrics, program, await openEntryLog(config, log, metrics))
 }
 
 /** Worker pool, and the state that all workers share. */
@@ -61,7 +61,7 @@ class PrimaryProcess implements Serving {
   readonly workerPool: WorkerPool
   // Upstreams out of service; workers that start later get them too.
   readonly cordons = new Set<string>()
-  readonly diskLog: OwnedLog | undefined
+  readonly entryLog: OwnedEntryLog | undefined
   readonly #metrics: Metrics
   #config: Config
   readonly #summedMetrics = new SummedMetrics(['varve_chain_resets_total'])
@@ -70,7 +70,7 @@ class PrimaryProcess implements Serving {
   // One group per configuration: during a reload there are two.
   readonly #groups = new Set<WorkerGroup>()
   readonly #endedSpaces: string[] = []
-  readonly #logMembers = new Map<WorkerHandle, LogMember>()
+  readonly #entryLogMembers = new Map<WorkerHandle, LogMember>()
   #isStopping = false
 
   constructor (
@@ -79,10 +79,10 @@ class PrimaryProcess implements Serving {
     log: Logger,
     metrics: Metrics,
     program: Program,
-    diskLog: OwnedLog | undefined
+    entryLog: OwnedEntryLog | undefined
   ) {
     this.sandbox = sandbox
-    this.diskLog = diskLog
+    this.entryLog = entryLog
     this.#metrics = metrics
     this.#recent = new MergedRecentCounts(() => performance.timeOrigin + now(), () => metrics.countsWithFaults)
     this.#config = config
@@ -101,7 +101,7 @@ class PrimaryProcess implements Serving {
   }
 
   get sharesMemory (): boolean {
-    return this.diskLog?.settings.name === 'shared'
+    return this.entryLog?.settings.name === 'shared'
   }
 
   async listen (): Promise<string> {
@@ -147,7 +147,7 @@ class PrimaryProcess implements Serving {
     await this.workerPool.stop(deadlines)
     await closeMore()
     this.#closeGroups([...this.#groups])
-    await this.diskLog?.close()
+    await this.entryLog?.close()
   }
 
   async close (): Promise<void> {
@@ -168,18 +168,18 @@ class PrimaryProcess implements Serving {
   }
 
   async #leaveLog (worker: WorkerHandle): Promise<void> {
-    const member = this.#logMembers.get(worker)
-    this.#logMembers.delete(worker)
-    if (member !== undefined) await this.diskLog?.keeper.leave(member)
+    const member = this.#entryLogMembers.get(worker)
+    this.#entryLogMembers.delete(worker)
+    if (member !== undefined) await this.entryLog?.keeper.leave(member)
   }
 
   /** Returns the methods that workers of every configuration share. */
   methodsFor (worker: WorkerHandle) {
     const member = memberOf(worker)
-    this.#logMembers.set(worker, member)
+    this.#entryLogMembers.set(worker, member)
     return {
       // Without a log no worker calls these methods.
-      ...this.diskLog?.keeperFor(member) as LogKeeper,
+      ...this.entryLog?.keeperFor(member) as LogKeeper,
       take: (...charge: Parameters<PrimaryMethods['take']>) => this.#buckets.take(...charge),
       level: (...asked: Parameters<PrimaryMethods['level']>) => this.#buckets.level(...asked),
       refund: (...charge: Parameters<PrimaryMethods['refund']>) => this.#buckets.refund(...charge),
@@ -309,7 +309,7 @@ class WorkerGroup implements WorkerPoolOptions {
     this.count = config.workers
     this.config = config
     this.#redis = redis
-    this.#records = { host: new HostRecords(), log: primary.diskLog?.records, redis: redis?.carrier.redisRecords }
+    this.#records = { host: new HostRecords(), log: primary.entryLog?.records, redis: redis?.carrier.redisRecords }
     redis?.carrier.subscribe(message => primary.workerPool.broadcast({ ...message, configuration: this.#name }))
   }
 
@@ -333,14 +333,14 @@ class WorkerGroup implements WorkerPoolOptions {
   }
 
   startMessage (): StartMessage {
-    const { sandbox, cordons, diskLog } = this.#primary
+    const { sandbox, cordons, entryLog } = this.#primary
     return {
       kind: 'start',
       configuration: this.#name,
       config: this.#workerConfig(),
       sandbox,
       cordoned: [...cordons],
-      log: diskLog?.settings
+      entryLog: entryLog?.settings
     }
   }
 

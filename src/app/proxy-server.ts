@@ -25,7 +25,7 @@ import { logLevels } from './log.js'
 import { connectionLimitFor, listenOn } from './listen.js'
 import { type Host } from './chain.js'
 import { buildComponents, openRedis } from './components.js'
-import { openOwnedLog } from './disk-backend.js'
+import { openEntryLog } from './disk-backend.js'
 import { buildPurger } from './purger.js'
 import { subscribeAll } from './event-reactions.js'
 import { programInfo } from './io.js'
@@ -76,8 +76,8 @@ export async function buildProxyServer (
   host: Host
 ) {
   const redis = await openRedis(started, metrics, host.carrier)
-  const diskLog = host.log ?? await openOwnedLog(started, log, metrics)
-  const parts = buildComponents(started, sandbox, log, metrics, redis, diskLog, host)
+  const entryLog = host.entryLog ?? await openEntryLog(started, log, metrics)
+  const parts = buildComponents(started, sandbox, log, metrics, redis, entryLog, host)
   const { now, proxy, tiers, isSandbox, cordons, upstreamPool, headPollers, upstreamLifecycle, tracker } = parts
   const { following, spaces, peers, sharedHead, peerSync, backends, certificate, inFlight } = parts
   const { version, docs } = programInfo()

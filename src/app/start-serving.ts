@@ -99,7 +99,7 @@ function hostOfOne (): Host {
     buckets: new LocalBuckets(() => performance.now()),
     budgets: undefined,
     cordoned: [],
-    log: undefined,
+    entryLog: undefined,
     leasesOf: () => undefined,
     lease: async () => true,
     release: async () => true,

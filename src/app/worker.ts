@@ -5,7 +5,7 @@ import { type Config } from '../config/schema.js'
 import { LocalBuckets, noBuckets } from '../clients/token-buckets.js'
 import { Metrics } from '../metrics/metrics.js'
 import { processStatusOf } from '../http/status.js'
-import { IpcBuckets, IpcCarrier, logThrough, memberMethodsOf } from '../peers/ipc-carrier.js'
+import { IpcBuckets, IpcCarrier, entryLogThrough, memberMethodsOf } from '../peers/ipc-carrier.js'
 import { IpcCalls, isCall } from '../peers/ipc-calls.js'
 import { IpcLeases } from '../peers/fetch-leases.js'
 import { Deferred } from '../peers/deferred.js'
@@ -84,7 +84,7 @@ class PrimaryLink {
   readonly #carrier: IpcCarrier
   readonly #start = new Deferred<StartMessage>()
   readonly #stop = new Deferred<ShutdownDeadlines | undefined>()
-  readonly #logMember = new Deferred<LogMember>()
+  readonly #entryLogMember = new Deferred<LogMember>()
   readonly #server = new Deferred<ProxyServer>()
   #mask = (text: string): string => text
   #onReload = (_config: Config): void => {}
@@ -135,13 +135,13 @@ class PrimaryLink {
     })
   }
 
-  #hostOf ({ configuration, cordoned, log }: StartMessage): Host {
+  #hostOf ({ configuration, cordoned, entryLog }: StartMessage): Host {
     const primary = this.#primary
     return {
       configuration,
       cordoned,
       carrier: this.#carrier,
-      log: log && logThrough(primary, log, this.#logMember),
+      entryLog: entryLog && entryLogThrough(primary, entryLog, this.#entryLogMember),
       buckets: new IpcBuckets(primary, new LocalBuckets(() => performance.now())),
       budgets: new IpcBuckets(primary, noBuckets),
       leasesOf: peers => new IpcLeases(primary, peers, () => performance.now()),
@@ -154,7 +154,7 @@ class PrimaryLink {
   get #methods (): WorkerMethods {
     const built = this.#server.promise
     return {
-      ...memberMethodsOf(this.#logMember.promise),
+      ...memberMethodsOf(this.#entryLogMember.promise),
       metrics: async () => await (await built).metrics.snapshot(),
       status: async () => ({ ...processStatusOf((await built).statusSources), pid: process.pid }),
       purge: async (body, id) => await (await built).purge(Buffer.from(body), id),

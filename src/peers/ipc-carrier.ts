@@ -86,8 +86,8 @@ export class IpcBuckets implements TokenBuckets {
   }
 }
 
-/** Log of the disk tier of a host, with the records in its folder. */
-export interface HostLog {
+/** Log of the entries of a host, on the disk or in shared memory, with the records in its folder. */
+export interface EntryLog {
   readonly settings: LogSettings
   readonly records: Records
   /** Returns the methods of the keeper of the log, which calls those of a process. */
@@ -102,14 +102,14 @@ const callMs = 5000
 const purgeMs = 8000
 
 /**
- * Returns the log of all workers for one of them, which reaches the log through the primary process. The primary
+ * Returns the entry log of all workers for one of them, which reaches the log through the primary process. The primary
  * process calls the worker's tier.
  */
-export function logThrough (
+export function entryLogThrough (
   primary: Pick<IpcCalls<PrimaryMethods>, 'call'>,
   settings: LogSettings,
   tier: Deferred<LogMember>
-): HostLog {
+): EntryLog {
   const keeper = methodsOf(primary, {
     joinLog: callMs,
     beginSegment: callMs,

@@ -81,8 +81,8 @@ export interface StartMessage {
   readonly config: Config
   readonly sandbox: NamedUpstream | undefined
   readonly cordoned: readonly string[]
-  /** Log of all workers. */
-  readonly log: LogSettings | undefined
+  /** Entry log of all workers. */
+  readonly entryLog: LogSettings | undefined
 }
 
 /** Messages from the primary process to a worker. */
