@@ -67,7 +67,7 @@ const cursor: ParameterParser = text => {
  * number on. `summaries`: summaries of an account's transactions in a range of versions. `auxiliary`: facts beside
  * transactions, from a version on. `moving`: none, because the response is always moving.
  */
-export type PinKind =
+export type KeyedBy =
   | 'version'
   | 'block'
   | 'height'
@@ -89,7 +89,7 @@ interface EndpointRules {
   readonly takesBody: BodyKind | undefined
   /** True if Accept chooses the representation; node info is always JSON (docs/node-behaviour.md, "Accept"). */
   readonly takesAccept: boolean
-  readonly keyedBy: PinKind
+  readonly keyedBy: KeyedBy
   /** Error code of a not-found that is a fact of history and can be stored (law 3: only proven history is stored). */
   readonly notFoundCode: string | undefined
   /**

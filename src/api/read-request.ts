@@ -67,7 +67,7 @@ export function readRequest (match: EndpointMatch, request: RawRequest): Read {
     typeof segment === 'string' ? segment : encodeURIComponent(readSegment(segment))
   )
   const accept = endpoint.takesAccept ? readAccept(request.accept) : 'json'
-  const { ledgerVersion, query, isPinned } = unpinCursor(endpoint, readQuery(endpoint, match.search))
+  const { ledgerVersion, query, hasPinnedCursor } = unpinCursor(endpoint, readQuery(endpoint, match.search))
   const page = isPaged(endpoint) && accept === 'json' ? pageOf(query) : undefined
   const named = versionMembers(endpoint, path, query, accept)
   return {
@@ -78,7 +78,7 @@ export function readRequest (match: EndpointMatch, request: RawRequest): Read {
     requestedVersion: named.requestedVersion ?? ledgerVersion,
     height: named.height,
     mayBeMoving: named.mayBeMoving ?? page !== undefined,
-    isPinned,
+    hasPinnedCursor,
     page,
     accept,
     body: endpoint.takesBody && readRequestBody(endpoint.takesBody, request.contentType, request.body),
@@ -174,17 +174,20 @@ interface Query {
 }
 
 /** Replaces a pinned cursor by its version and the upstream's own cursor; rejects a contradicting `ledger_version`. */
-function unpinCursor (endpoint: Endpoint, { ledgerVersion, query }: Query): Query & { readonly isPinned: boolean } {
+function unpinCursor (
+  endpoint: Endpoint,
+  { ledgerVersion, query }: Query
+): Query & { readonly hasPinnedCursor: boolean } {
   const start = endpoint.takesCursor ? query.find(([name]) => name === 'start')?.[1] : undefined
   const pinned = start === undefined ? undefined : readPinnedCursor(start)
-  if (pinned === undefined) return { ledgerVersion, query, isPinned: false }
+  if (pinned === undefined) return { ledgerVersion, query, hasPinnedCursor: false }
   if (ledgerVersion !== undefined && ledgerVersion !== pinned.version) {
     throw invalidInputError('the cursor in `start` is of another version than `ledger_version`')
   }
   return {
     ledgerVersion: pinned.version,
     query: query.map(([name, value]) => [name, name === 'start' ? pinned.upstreamCursor : value]),
-    isPinned: true
+    hasPinnedCursor: true
   }
 }
 

@@ -16,7 +16,7 @@ export interface Read {
   /** Version that the response is about, from the query or the path; no position below it may be sent. */
   readonly requestedVersion: bigint | undefined
   /** True if a pinned cursor named the version, so the response's cursor is pinned too. */
-  readonly isPinned: boolean
+  readonly hasPinnedCursor: boolean
   /** Height of the requested block, if the path names a height. */
   readonly height: bigint | undefined
   /** True if only the response shows whether it is history: a page may be short, a transaction not committed. */

@@ -19,7 +19,7 @@ import {
   readTransactionList,
   type TransactionSummary
 } from './body-facts.js'
-import { type Endpoint, type PinKind } from './endpoints.js'
+import { type Endpoint, type KeyedBy } from './endpoints.js'
 import { itemRangesIn } from './json-scan.js'
 import { namesStream, type Read } from './read.js'
 
@@ -79,7 +79,7 @@ const ofPages = ['outside_window', 'unreadable', 'empty_page', 'short_page', 'ga
 const ofRanges = ['outside_window', 'unreadable', 'empty_page', 'short_page', 'gapped_page'] as const
 const ofTransactions = ['outside_window', 'unreadable', 'wrong_transaction', 'pending_transaction'] as const
 
-const ofKeying: Readonly<Record<PinKind, readonly NotStoredReason[]>> = {
+const ofKeying: Readonly<Record<KeyedBy, readonly NotStoredReason[]>> = {
   moving: [],
   version: ['outside_window'],
   block: ofBlocks,

@@ -13,7 +13,7 @@ import {
   targetOf,
   bodyToText
 } from '../api/read.js'
-import { type PinKind } from '../api/endpoints.js'
+import { type KeyedBy } from '../api/endpoints.js'
 import { matchAwaited, matchEndpoint, readRequest } from '../api/read-request.js'
 import { ErrorResponse, webFrameworkError } from '../api/error-response.js'
 import { bodyFromText } from '../api/request-body.js'
@@ -116,7 +116,7 @@ function reasonFor (read: Read, config: Config): string {
 
 function lifetimeText ({ endpoint: { keyedBy } }: Read, { pages }: Config): string {
   const ofBlock = 'stored for its height and for every version inside it, once another block follows'
-  const texts: Readonly<Record<PinKind, string>> = {
+  const texts: Readonly<Record<KeyedBy, string>> = {
     version: 'stored until evicted',
     transaction: 'stored until evicted',
     block: ofBlock,

@@ -76,7 +76,7 @@ export function cursorVersionOf (
   read: Read,
   outcome: Outcome
 ): bigint | undefined {
-  if (read.isPinned) return read.ledgerVersion
+  if (read.hasPinnedCursor) return read.ledgerVersion
   if (!pages.pinned || !read.endpoint.takesCursor || read.ledgerVersion !== undefined) return undefined
   // A latest response without a position has no known version to pin.
   const { followedAt } = outcome

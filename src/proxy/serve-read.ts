@@ -32,7 +32,7 @@ import { type MemoryTier } from '../cache/memory-tier.js'
 
 /** Parts of every step of a read. */
 export type ReadParts = FetchParts & MemoParts & WaitParts & {
-  readonly latestCoalescer: FreshCoalescer<Loaded>,
+  readonly movingCoalescer: FreshCoalescer<Loaded>,
   /** Coalesces fetches of all hosts; undefined without a tier that they share. */
   readonly fetchLeases: { take(key: string): Promise<FetchLease | undefined> } | undefined,
   readonly metrics: { missed(endpoint: EndpointName, cause: MissCause): void }
@@ -45,7 +45,7 @@ export function readState (memory: MemoryTier) {
     lastKnownEvents: new LastKnownEvents(),
     historyCoalescer: new Coalescer<Loaded>(isShareable),
     lowerTierCoalescer: new Coalescer<CachedEntry | undefined>(() => true),
-    latestCoalescer: new FreshCoalescer<Loaded>(isShareable),
+    movingCoalescer: new FreshCoalescer<Loaded>(isShareable),
     prunedErrorBuilder: new PrunedErrorBuilder(),
     failedRefreshes: new WeakMap<Buffer, number>()
   }
@@ -131,12 +131,12 @@ async function serve (context: ReadParts, pinned: PinnedRead): Promise<Outcome |
   if (client.admit !== undefined) await client.admit()
   if (readClass !== 'moving') return await serveHistory(context, pinned)
   return follower !== undefined && acceptsFollowedHead
-    ? await serveLatest(context, follower, pinned)
+    ? await serveAtFollowedHead(context, follower, pinned)
     : await serveMoving(context, pinned)
 }
 
 /** Reads at the followed head, so that the response is stored there; without one, at whatever head an upstream has. */
-async function serveLatest (
+async function serveAtFollowedHead (
   context: ReadParts,
   follower: Follower,
   pinned: PinnedRead
@@ -212,7 +212,7 @@ async function serveHistory (context: ReadParts, pinned: PinnedRead): Promise<Ou
 /** Loads once for all equal reads that came before it began (law 5: a latest read is never older than its request). */
 async function serveMoving (context: ReadParts, pinned: PinnedRead): Promise<Outcome> {
   const key = coalescingKeyOf(pinned.read, pinned.keys.text)
-  const loadOnce = (): Promise<Coalesced<Loaded>> => context.latestCoalescer.run(key, () => load(context, pinned))
+  const loadOnce = (): Promise<Coalesced<Loaded>> => context.movingCoalescer.run(key, () => load(context, pinned))
   let { result, isCollapsed } = await traceWait(pinned, loadOnce)
   if (isCollapsed && !isCachedEntry(result) && reportsUpstreamFault(result.response)) {
     result = (await loadOnce()).result

@@ -27,7 +27,7 @@ t.test(`a read with a pinned cursor has the key of its version and cursor (${see
     const read = readOfTarget(`${modules}?start=${isUpper ? pinned.toUpperCase() : pinned}&limit=5`)
     const plain = readOfTarget(`${modules}?ledger_version=${version}&start=${cursor}&limit=5`)
     return keysOf(read, space).value === keysOf(plain, space).value && targetOf(read) === targetOf(plain) &&
-      read.isPinned && !plain.isPinned
+      read.hasPinnedCursor && !plain.hasPinnedCursor
   }))
 })
 
@@ -36,7 +36,7 @@ t.test('an upstream\'s own cursor pins nothing and stays unchanged', async t => 
     t.same([readPinnedCursor(cursor), upstreamCursorOf(cursor), isPinnedCursor(cursor)], [undefined, cursor, false])
     t.match(readOfTarget(`${modules}?start=${cursor}`), {
       version: undefined,
-      isPinned: false,
+      hasPinnedCursor: false,
       query: [['start', cursor]]
     })
   }
@@ -47,7 +47,7 @@ t.test('a ledger_version next to a pinned cursor must equal its version', async 
   t.match(readOfTarget(`${modules}?start=${pinned}&ledger_version=0500`), {
     ledgerVersion: 500n,
     requestedVersion: 500n,
-    isPinned: true,
+    hasPinnedCursor: true,
     query: [['start', '00ab']]
   })
   t.throws(() => readOfTarget(`${modules}?start=${pinned}&ledger_version=501`), { status: 400, code: 'invalid_input' })
