@@ -26,7 +26,7 @@ export interface ChainVerifierOptions {
   readonly pool: UpstreamPool
   readonly spaces: Spaces
   readonly tracker: Tracker
-  /** Resolves after the first polls of the upstreams before this one in the configuration. */
+  /** Resolves after the first polls of all upstreams that the configuration lists before this upstream. */
   readonly waitForEarlier: (upstream: Upstream) => Promise<void>
   readonly now: () => number
 }
@@ -114,7 +114,7 @@ export class ChainVerifier implements ChainVerification {
     return await this.#options.spaces.compare(this.#comparedOf(upstream, stamped, false)) === 'same'
   }
 
-  /** Polls the upstream; twice for a jump, because an address may balance over nodes of which one lags. */
+  /** Polls the upstream, twice for a jump, because one of several nodes behind its address may lag. */
   async #pollAgain (
     upstream: Upstream,
     { position }: ResponsePosition,
@@ -126,7 +126,7 @@ export class ChainVerifier implements ChainVerification {
     return second !== undefined && isNear(second.position, position) ? second : first
   }
 
-  /** Returns true if a block proves the jump, or if no other upstream of our chain is behind it. */
+  /** Returns true if a block proves the jump, or if no other upstream of our chain lags behind the position. */
   async #isJumpProven (upstream: Upstream, stamped: ResponsePosition): Promise<boolean> {
     const others = this.#options.pool.upstreams.filter(other => other !== upstream && other.isVerified && other.isUp)
     if (others.length === 0 || await this.#hasBlockNear(upstream, stamped)) return true

@@ -9,8 +9,8 @@ import { withTimeout } from '../with-timeout.js'
 export interface SpacePlace {
   read(chainId: number): Promise<readonly SpaceRecord[]>
   /**
-   * Records a space, a new one before all others; resolves once that is durable, with the list as it is then. With
-   * `replacesAll` the list stays as it is while it has another space of the chain that the record does not replace.
+   * Records a space, a new space before all others; resolves with the list once the record is durable. With
+   * `replacesAll` the list stays unchanged while it has another space of the chain that the record does not replace.
    */
   put(record: SpaceRecord, replacesAll?: boolean): Promise<readonly SpaceRecord[]>
   /** Reads the spaces that the upstreams of this process last had. */
@@ -39,7 +39,7 @@ export class KnownPlace {
     return this.#list
   }
 
-  /** True while the place may have another list than the last one that was read. */
+  /** True while the place may have another list than the last list that was read. */
   get isSuspended (): boolean {
     return this.#isSuspended
   }
@@ -94,7 +94,7 @@ export class KnownPlace {
     return this.#list.some(record => record.name === name)
   }
 
-  // Writes the oldest first, since a new record comes before all others.
+  // Writes the oldest records first, because the place puts a new record before all others.
   async #restoreLost (list: readonly SpaceRecord[], chainId: number): Promise<readonly SpaceRecord[]> {
     // A full list has dropped its oldest records, which are not lost.
     const before = list.length < maxSpaces ? this.#list : []

@@ -57,7 +57,7 @@ type PlaceLists = ReadonlyMap<KnownPlace, SpaceList>
 const renewAnchorsEveryMs = 10_000
 // Delays the first record of a new process, which has stored little: older records already identify their spaces.
 const firstRenewalMs = 2000
-// A start with every upstream down serves a position at most this much older than the last one served.
+// Limits how much older than the last served position a position may be after a start with every upstream down.
 const recordHeadEveryMs = 5000
 // A failed read often succeeds soon after.
 const retryMs = 1000
@@ -195,7 +195,9 @@ export class Spaces {
     }
   }
 
-  /** Records the newest head before this process stops, so that the next one can prove all that was stored. */
+  /**
+   * Records the newest head before this process stops, so that the next process can prove all entries that were stored.
+   */
   async recordLast (): Promise<void> {
     const { tracker: { space, stamped }, reference, places } = this.#options
     if (places.length === 0 || this.#isRestored || space === undefined || stamped === undefined) return
@@ -203,7 +205,7 @@ export class Spaces {
     await this.settle()
   }
 
-  /** Drops what was known of the replaced chain, and looks in the places for the space of the new one. */
+  /** Drops what was known of the replaced chain, and looks in the places for the space of the new chain. */
   recordReset (): void {
     const { tracker: { space }, events } = this.#options
     this.#hasReset = true

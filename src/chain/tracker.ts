@@ -10,7 +10,7 @@ import {
 import { type LedgerStamp } from '../upstreams/ranking.js'
 import { TypedEvent } from '../typed-event.js'
 
-// A head above the newest known one by more than either limit needs a proof: after a false one, all true positions
+// A head above the newest known one by more than either limit needs a proof: after a false head, all true positions
 // would look old.
 const maxUnprovenVersions = 10_000n
 const maxUnprovenUsec = 60_000_000n
@@ -131,7 +131,7 @@ export class Tracker {
     this.#sharedHeads = sharedHeads
   }
 
-  /** Serves this head until the next call, whatever is known; undefined serves what is known. */
+  /** Serves this head until the next call, even if a newer head is known; undefined serves the newest known head. */
   hold (stamped: ResponsePosition | undefined): void {
     this.#held = stamped && this.#withOldest(stamped)
     this.#events.servedHeadAdvanced.publish()
@@ -230,7 +230,7 @@ export class Tracker {
     return newest !== undefined && isJump(head, newest) && (this.#proven === undefined || isJump(head, this.#proven))
   }
 
-  /** Believes positions near this one from now on; its response is learned later. */
+  /** Believes positions near this one from now on. The response with this position is learned later. */
   believe ({ head }: Position): void {
     this.#proven = head
   }

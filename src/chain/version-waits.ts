@@ -2,7 +2,8 @@ import { waiterPollEveryMs } from '../upstreams/polling-policy.js'
 import { type Tracker } from './tracker.js'
 
 /**
- * Results of a wait for a version; `too_many_waits` if the limit on all waits, or on those of the client, is used up.
+ * Results of a wait for a version; `too_many_waits` if all waits together, or the waits of the client, have reached
+ * their limit.
  */
 export const versionWaitResults = ['reached', 'timeout', 'too_many_waits'] as const
 
@@ -74,7 +75,7 @@ export class VersionWaits {
     for (const waiter of this.#waiters) if (this.#hasReached(waiter.version)) waiter.finish('reached')
   }
 
-  /** Ends all waits as timeouts; new ones end at once. */
+  /** Ends all waits as timeouts; later waits end at once. */
   close (): void {
     this.#isClosed = true
     for (const waiter of this.#waiters) waiter.finish('timeout')
