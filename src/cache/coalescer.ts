@@ -16,13 +16,13 @@ export type LeaseResult = typeof leaseResults[number]
 export interface FetchLease {
   /** True if another process has fetched meanwhile, so a shared tier may have the entry. */
   readonly hasWaited: boolean
-  /** Entry that the other process has sent; undefined if it is in a shared tier, or if there is none. */
+  /** Entry that the other process has sent; undefined if a shared tier has the entry, or if there is no entry. */
   readonly found: FoundEntry | undefined
   /** True if the entry must be given to `end`, because the processes that wait share no tier. */
   readonly sendsEntry: boolean
   /**
-   * Says how the fetch has ended: whether others can have its entry, and whether another process had stored it. Only
-   * the first call counts.
+   * Says how the fetch has ended: if other processes can have its entry, and if another process had stored the entry.
+   * Only the first call counts.
    */
   end(isStored: boolean, how?: { readonly wasFound?: boolean, readonly found?: FoundEntry }): void
 }
@@ -31,8 +31,8 @@ export interface FetchLease {
 export type IsShareable<T> = (result: T) => boolean
 
 /**
- * Coalesces equal reads into one fetch. A caller that gives up cancels no other caller;
- * a failure reaches only the caller that started it, and the others retry together.
+ * Coalesces equal reads into one fetch. A caller that gives up cancels no other caller. A failure reaches only the
+ * caller that started the fetch; the other callers retry together.
  */
 export class Coalescer<T> {
   readonly #inFlight = new Map<string, Promise<T>>()

@@ -25,7 +25,7 @@ const cautious = constants.O_NONBLOCK | constants.O_NOFOLLOW
 /** Flags to write a file whose name may be a link or a pipe. */
 export const writeFlags = constants.O_WRONLY | constants.O_CREAT | cautious
 const readFlags = constants.O_RDONLY | cautious
-// Only varve's user reads what is cached.
+// Lets only varve's user read cached data.
 const fileMode = 0o600
 /** Mode of a folder that only varve's user may use. */
 export const folderMode = 0o700
@@ -48,7 +48,7 @@ export class DiskFiles {
 
   readonly #waiting: Array<() => void> = []
   #reading = 0
-  // Set by a read that took too long, until any read ends.
+  // True from a read that takes too long until any read ends.
   #isHanging = false
 
   constructor (options: DiskFilesOptions) {
@@ -179,8 +179,8 @@ export async function makeFolder (path: string): Promise<void> {
 }
 
 /**
- * Writes a small file durably: after a power loss it has the old or the new content, and the new one once this
- * resolves.
+ * Writes a small file durably: after a power loss it has the old or the new content, and once this resolves, the new
+ * content.
  */
 export async function writeDurably (path: string, name: string, content: string | Buffer): Promise<void> {
   const temporary = join(path, `${name}.new`)

@@ -139,7 +139,7 @@ export function digestsOfAccount (account: string): Buffer[] {
   return [account, ''].map(each => Buffer.concat([1, 2, 3, 4].map(() => accountBytes(each))))
 }
 
-// Two accounts may share these bytes; then a purge of one costs misses of the other.
+// Two accounts may share these bytes; then a purge of one account also removes entries of the other.
 function accountBytes (account: string | undefined): Buffer {
   return Buffer.from(account === undefined ? 'fffffffe' : account.slice(-8) || 'ffffffff', 'hex')
 }
@@ -260,7 +260,7 @@ class IntervalList {
   overlapping (first: bigint, last: bigint): NumberedInterval[] {
     const found: NumberedInterval[] = []
     let nth = this.#chunkOf(first)
-    // Begins with the interval before, because it may reach into this one.
+    // Begins with the interval before, because it may overlap the new one.
     let at = Math.max(0, positionIn(this.#chunk(nth), first + 1n) - 1)
     for (; nth < this.#chunks.length; nth++, at = 0) {
       const chunk = this.#chunk(nth)

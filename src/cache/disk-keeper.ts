@@ -27,7 +27,7 @@ export interface Hits {
   readonly places: ReadonlyArray<{ readonly offset: number, readonly length: number }>
 }
 
-/** Entries that a process has appended, as it announces them to the others. */
+/** Entries that a process has appended, as the process announces them to other processes. */
 export interface StoredRows extends Omit<Segment, 'minSequence'> {
   /** True for copies of older entries. */
   readonly isCopied: boolean
@@ -51,7 +51,7 @@ export interface BegunSegment {
   readonly evicted: readonly Hits[]
 }
 
-/** Methods of the one keeper of a log, as a process that reads and writes it calls them. */
+/** Methods of a log's one keeper, for processes that read and write the log. */
 export interface LogKeeper {
   /** True if other processes read and write the log too. */
   readonly isShared: boolean
@@ -116,7 +116,7 @@ const fileName = 'purges'
 const readFlags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
 // A start skips this many numbers of purges, because entries may carry numbers of purges that the disk rejected.
 const maxUnsaved = 1000
-// Limits the waits for a process that evicts or copies, because one that has stopped must not delay the others.
+// Limits the waits for one process's hits or copies, because a process that has stopped must not delay the others.
 const maxEvictMs = 500
 const maxCopyMs = 1000
 // Remembers more ids than the log of purges in Redis has, so that no repeated purge is applied twice.

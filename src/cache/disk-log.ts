@@ -57,8 +57,8 @@ export interface DiskLogOptions {
 const mostFileBytes = 3 * 64 * 1024 ** 2
 const maxBatchBytes = 8 * 1024 ** 2
 const windowBytes = 1024 ** 2
-// Entries wait this long for others, so that many share one write and one message; a batch of `mostGathered` waits no
-// longer.
+// Entries wait this long for more entries, so that many share one write and one message; a batch of `mostGathered`
+// waits no longer.
 const gatherMs = 20
 const mostGathered = 32
 /** Steps of loading and evicting that may run without a pause for requests. */
@@ -314,7 +314,7 @@ export class DiskLog {
     return { number, log, space, list, end, bytes, minSequence: list.minSequence }
   }
 
-  /** Lists the undamaged records of a segment; returns the end of the last one. */
+  /** Lists the undamaged records of a segment; returns the end of the last record. */
   async #scan (number: number, start: number, end: number, list: SegmentList): Promise<number> {
     const reader = new SegmentReader(this.#options.files, number)
     let [offset, endOfLast, steps] = [start, start, 0]
@@ -329,7 +329,7 @@ export class DiskLog {
   }
 }
 
-/** Reads the record at a place before the end of a file, and the length that it states; undefined if there is none. */
+/** Reads the record at an offset, and the length that the record states; undefined if no whole record is there. */
 async function recordAt (
   reader: SegmentReader,
   offset: number,

@@ -14,7 +14,7 @@ export interface FamilyInterval extends NumberedInterval {
   readonly family: string
 }
 
-/** Record of an entry; its sequence is the number of purges before its fetch, and copies keep it. */
+/** Record of an entry. Its sequence is the number of purges before its fetch; copies keep the sequence. */
 export interface EntryRecord {
   readonly digest: Buffer
   readonly sequence: number

@@ -40,7 +40,7 @@ import { type WriteBudget, WriteQueue } from './write-queue.js'
 
 /** Settings and callbacks of a disk tier. */
 export interface DiskTierOptions extends LogSettings {
-  /** Returns the methods of the keeper of the log, which calls those of this process. */
+  /** Returns the keeper's methods for this process; the keeper calls the methods of `member`. */
   readonly keeperFor: (member: LogMember) => LogKeeper
   /** A longer body is a miss. */
   readonly maxEntryBytes: number
@@ -192,7 +192,7 @@ export class DiskTier implements LowerStore, OwnStore {
     return hadQueued || hadAny || (what.account !== undefined && this.#entries > 0)
   }
 
-  /** Hides everything at once; resolves when no process finds any of it. */
+  /** Hides all entries at once; resolves when no process finds any of them. */
   async clear (_space: StoreSpace, id?: string): Promise<void> {
     this.#queue.drop(() => true)
     await this.#purge({ id, isOfAll: true, digests: [], intervals: [] })

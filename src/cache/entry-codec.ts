@@ -34,7 +34,7 @@ export const mostBytesBesideBody = 6 * 65_537 + 1024
 const flags = { deflated: 1, range: 2, lowestVersion: 4, release: 8, cursor: 16, gasUsed: 32, epoch: 64 } as const
 
 /**
- * Error for a value that differs from the one written under its key (law 13: what was stored elsewhere is checked
+ * Error for a value that differs from the value written under its key (law 13: what was stored elsewhere is checked
  * before it is trusted).
  */
 export class CorruptEntryError extends Error {}
@@ -118,7 +118,7 @@ async function readContent (key: string, reader: ByteReader, maxBytes: number): 
   if (length > maxBytes) throw new LargeEntryError('too long')
   const packed = reader.rest()
   const body = flagBits & flags.deflated ? await promisify(inflateRaw)(packed, { maxOutputLength: length }) : packed
-  // These texts become headers; an invalid one would fail every response that carries it.
+  // Checks texts that become headers: an invalid header would fail every response that carries it.
   const rawHeaders = [
     'content-type',
     contentType,

@@ -126,7 +126,9 @@ export class RedisTier implements LowerStore {
     if (this.#recentPuts.hasAnyInvalidated(invalidation)) await this.drop(space, invalidation)
   }
 
-  /** Drops the queued writes that an invalidation covers, and retries of such writes in flight; true if it had any. */
+  /**
+   * Drops the queued writes that an invalidation covers, and retries of such writes in flight; true if there were any.
+   */
   dropQueued (invalidation: Invalidation): boolean {
     return this.#writeQueue.drop(({ stored }) => invalidates(invalidation, stored))
   }
@@ -210,8 +212,8 @@ export class RedisTier implements LowerStore {
   async #getEntry (client: RedisClient, key: string): Promise<FoundEntry | undefined> {
     const { ttlSeconds, maxEntryBytes, metrics } = this.#options
     const [name, mostBytes] = [this.#prefix + key, maxEntryBytes + mostBytesBesideBody]
-    // Reads the remaining lifetime from Redis, because clocks of replicas may differ, and of the value at most one byte
-    // more than any entry has. Both commands need one round trip.
+    // Reads the remaining lifetime from Redis, because clocks of replicas may differ. Reads at most one byte more than
+    // an entry may have. Both commands take one round trip.
     const [value, ttlMs] = await Promise.all([client.getrangeBuffer(name, 0, mostBytes), client.pttl(name)])
     if (ttlMs === -2 || value.length > mostBytes) return undefined
     try {
@@ -263,7 +265,7 @@ export class RedisTier implements LowerStore {
   }
 }
 
-/** Writes of the last 2 s, any of which may have followed another replica's delete. */
+/** Writes of the last 2 s; each may have followed another replica's delete. */
 class RecentPuts {
   readonly #identities = new LRUCache<string, EntryIdentity>({ max: 5000, ttl: 2000 })
 
@@ -338,7 +340,8 @@ export class RedisIntervalIndex {
     await Promise.all(
       this.#keysOf(interval).flatMap(key => [
         client.zadd(key, 0, record),
-        // Removes older records that start inside this interval: they would hide it, and nothing proves either one.
+        // Removes older records that start inside this interval: they would hide it, and nothing proves which interval
+        // is right.
         client.zremrangebylex(key, `[${first}`, `(${record}`),
         client.zremrangebylex(key, `(${record}`, `(${last}g`),
         // A bucket cannot contain more intervals than versions.

@@ -9,8 +9,8 @@ const removalCauses = ['evicted', 'expired', 'purged', 'reset', 'unknown'] as co
 /** Reason for which an entry left the memory tier; `unknown` if nothing proves it any more. */
 export type RemovalCause = typeof removalCauses[number]
 
-// Remembers about as many removals as the default memory tier has entries, in 1 MB (law 10: nothing grows without
-// bound).
+// Size of a table for about as many removals as the default memory tier has entries, in 1 MB (law 10: nothing grows
+// without bound).
 const slotBits = 18
 const causeBits = 3
 
@@ -23,7 +23,9 @@ export class Removals {
     this.#slots[slot] = tag | (removalCauses.indexOf(cause) + 1)
   }
 
-  /** Returns why a key is absent: `first` if it never left the tier, `unknown` if others may have taken its slot. */
+  /**
+   * Returns why a key is absent: `first` if it never left the tier, `unknown` if another key may have taken its slot.
+   */
   causeOf (key: string): MissCause {
     const { slot, tag } = digestOf(key)
     const known = this.#slots[slot] as number

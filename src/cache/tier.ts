@@ -46,7 +46,10 @@ export interface Store<Written, Found> {
   covering(space: StoreSpace, family: string, version: bigint): Found | undefined | Promise<Found | undefined>
   /** Stores an entry, at once or in the background; an entry that is too large is not stored. */
   put(space: StoreSpace, entry: Written): unknown
-  /** Drops entries, also those on their way into the tier; returns true if it had any, and rejects if it cannot. */
+  /**
+   * Drops entries, also entries on their way into the tier; returns true if the tier had any, and rejects if it cannot
+   * drop them.
+   */
   drop(space: StoreSpace, what: Invalidation): boolean | Promise<boolean>
   /** Finishes pending writes within a time limit, and frees what the process holds. */
   close(): void | Promise<void>

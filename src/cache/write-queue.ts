@@ -83,7 +83,7 @@ export class WriteQueue<T> {
   drop (isUnwanted: (item: T) => boolean): boolean {
     const before = this.#items.size
     for (const [key, { item }] of this.#items) if (isUnwanted(item)) this.#remove(key)
-    // Counts each write once: the next purge does not find what this one has dropped.
+    // Counts each write once: the next purge does not find a write that this purge has dropped.
     const unwanted = [...this.#inFlight.values()].filter(({ item, isDropped }) => !isDropped && isUnwanted(item))
     for (const write of unwanted) write.isDropped = true
     return this.#items.size < before || unwanted.length > 0
