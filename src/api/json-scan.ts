@@ -90,7 +90,7 @@ export function countItems (
   const quoted = names.map(name => Buffer.from(JSON.stringify(name)))
   // Avoids `itemRangesIn`: spans for 8 MB of the smallest items take 0.5 s and far more memory than the body.
   const count = { all: 0, complete: 0 }
-  // One bit for each name, and one for a name that is repeated, because clients may read either value.
+  // Uses one bit for each name, and one bit for a repeated name, because clients may read either of its values.
   let found = 0
   const [wholeSet, repeated] = [2 ** quoted.length - 1, 2 ** quoted.length]
   const visitMember = (text: Buffer, at: number): number => {

@@ -3,8 +3,8 @@ import { type Accept } from './accept.js'
 import { type Endpoint } from './endpoints.js'
 
 /**
- * Canonical read: everything sent upstream and therefore keyed (law 1: what is keyed is what is sent), plus minimum
- * version and pinning.
+ * Canonical read: everything that is sent upstream and so is part of the key (law 1: what is keyed is what is sent),
+ * and the minimum version and pinning.
  */
 export interface Read {
   readonly endpoint: Endpoint
@@ -168,7 +168,7 @@ export function namesStream ({ endpoint }: Read): boolean {
 }
 
 /**
- * Returns the events, or transactions of a sender, that a read requests: those from a sequence number on, or the last;
+ * Returns which events, or transactions of a sender, a read requests: `from` a sequence number on, or the `last`;
  * undefined for other reads.
  */
 export function eventPageStartOf ({ endpoint: { keyedBy }, query }: Read): 'from' | 'last' | undefined {
@@ -185,7 +185,7 @@ export function requestedLimitOf ({ query }: Read): number | undefined {
   return limit === undefined ? undefined : Number(limit)
 }
 
-/** Returns the key of what is known about the events of a path (law 7: chains never mix). */
+/** Returns the key of recorded facts about the events of a path (law 7: chains never mix). */
 export function eventPathKeyOf (space: { readonly name: string }, path: string): string {
   return `${space.name} ${shorten(path)}`
 }
@@ -196,8 +196,8 @@ export function atVersion (read: Read, ledgerVersion: bigint): Read {
 }
 
 /**
- * Returns the account or table that the path in a key names, and '' for a read that may depend on any; undefined for
- * blocks, transactions and what is about the node. The space in the key may be missing.
+ * Returns the account or table that the path in a key names; '' for a read that may depend on any account; undefined
+ * for blocks, transactions and reads about the node. The space in the key may be missing.
  */
 export function accountIn (key: string): string | undefined {
   const found = /^(?:moving )?\S* (?:json|bcs) \/v1\/(?:(?:accounts|tables)\/(0x[0-9a-f]{64})|view|experimental)/.exec(

@@ -151,7 +151,8 @@ function hasSameTransactions (one: RenderedResponse, other: RenderedResponse): b
 }
 
 /**
- * Returns true if all items are equal in these members, and differ elsewhere only by release or by further decoding.
+ * Returns true if these members are equal in all items, and other members differ only by release or by further
+ * decoding.
  */
 function haveSameMembers (
   names: readonly string[],

@@ -89,8 +89,8 @@ export function itemKey (handle: string, key: Buffer): Buffer {
 const keyMember = '{"key":"0x'
 
 /**
- * Returns the state key of a canonical `{"key":"0x..."}` as the bytes that are hashed: a table item's key without the
- * length that it has in BCS. Throws for bytes that are no state key.
+ * Returns the bytes of the state key in a canonical `{"key":"0x..."}` as nodes hash them: without the length that BCS
+ * has in the key of a table item and in a raw key. Throws for bytes that are no state key.
  */
 export function stateKeyInBody (canonical: string): Buffer {
   const digits = canonical.startsWith(keyMember) ? canonical.slice(keyMember.length, -'"}'.length) : ''
@@ -116,7 +116,7 @@ function isPath (path: Buffer): boolean {
 
 const maxTypeDepth = 32
 
-/** Returns the end of a struct tag in BCS; NaN for bytes that are none. */
+/** Returns the end of a struct tag in BCS; NaN if the bytes are no struct tag. */
 function structEnd (bytes: Buffer, start: number, depth: number): number {
   const typesAt = nameEnd(bytes, nameEnd(bytes, start + 32))
   const count = bytes[typesAt]
@@ -136,7 +136,7 @@ function tagEnd (bytes: Buffer, at: number, depth: number): number {
   return knownVariants.has(variant) ? at + 1 : bytes.length
 }
 
-/** Returns the end of an identifier in BCS; NaN for bytes that are none. */
+/** Returns the end of an identifier in BCS; NaN if the bytes are no identifier. */
 function nameEnd (bytes: Buffer, at: number): number {
   const length = bytes[at]
   const end = at + 1 + (length ?? NaN)

@@ -325,7 +325,8 @@ function judgeAuxiliary (
   if (count === undefined) return notStorable('unreadable')
   if (count < limit) return notStorable(count === 0 ? 'empty_page' : 'short_page')
   if (count > limit) return notStorable('gapped_page')
-  // Items have no version, so only the window shows that none was pruned and none may be added.
+  // Relies on the window, because items have no version: nothing else shows that no item was pruned and none may be
+  // added.
   return start < oldest || start + limit - 1n > head
     ? notStorable('outside_window')
     : storable({ lowestVersion: start })

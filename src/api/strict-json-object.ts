@@ -16,7 +16,7 @@ export class JsonObject {
     this.#texts = texts
   }
 
-  /** Returns true if the object has no other members than these. */
+  /** Returns true if the object has no member besides the named ones. */
   hasOnly (names: readonly string[]): boolean {
     return this.#texts.size === names.filter(name => this.#texts.has(`"${name}"`)).length
   }

@@ -93,7 +93,7 @@ export function isNotFound (response: UpstreamResponse, code: string | undefined
 // Codes of a 404 for versions above a node's head: docs/node-behaviour.md, "Several nodes behind one address".
 const missingVersionCodes = new Set<unknown>(['version_not_found', 'block_not_found', 'transaction_not_found'])
 
-/** Returns true if a response denies that a version or a height exists yet, as nodes do that lag behind it. */
+/** Returns true if a response denies that a version or a height exists yet, as the response of a lagging node does. */
 export function deniesVersion (response: UpstreamResponse): boolean {
   return response.status === 404 && missingVersionCodes.has(errorCodeOf(response))
 }
