@@ -65,7 +65,9 @@ export type OwnedEntryLog = EntryLog & { readonly keeper: DiskKeeper }
  */
 export const sharedPart = 3 / 4
 
-/** Opens the log of all processes that serve, on the disk or for workers in memory; undefined if there is none. */
+/**
+ * Opens the log of all processes that serve, on the disk or for workers in memory; undefined if no log is configured.
+ */
 export async function openEntryLog (
   { cache: { disk: { path, maxGb }, memory: { maxMb } }, workers }: Config,
   log: Logger,

@@ -25,7 +25,7 @@ export function subscribeAll ({
     metrics.chainReset()
     log.warn(by === 'peer' ? 'chain reset reported by another process' : 'chain reset: a new space begins')
   })
-  // Heads of the old chain say nothing about the new one.
+  // Drops heads of the old chain, which say nothing about the new chain.
   chain.reset.subscribe(() => sharedHead?.changeSpace())
   // Windows and verification belong to the old chain. The heads are polled, because upstreams decide on the next space.
   chain.reset.subscribe(() => {
@@ -43,7 +43,7 @@ export function subscribeAll ({
 
   // Nothing of the old space may be served from now on.
   chain.spaceChanged.subscribe(space => invalidator.changeSpace(space))
-  // Versions of the old chain say nothing about the new one.
+  // Drops versions of the old chain, which say nothing about the new chain.
   chain.spaceChanged.subscribe(() => {
     lowestRequested.clear()
     following.reset()

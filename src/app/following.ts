@@ -279,7 +279,7 @@ export class Following {
 
   async #readRoot (version: bigint): Promise<ProvenRoot | undefined> {
     const probe = probeRequest(transactionByVersionTarget(version))
-    // A cache between varve and the node would prove nothing.
+    // Asks caches between varve and the node to fetch again, because a cached response would prove nothing.
     const request = { ...probe, headers: { ...probe.headers, 'cache-control': 'no-cache' } }
     const response = await this.#fetch(request, version, undefined)
     response?.rest?.destroy()

@@ -83,7 +83,8 @@ export interface LineTransforms {
 // Lines beyond this limit are dropped, because a stuck reader would otherwise fill the memory (law 10: nothing grows
 // without bound).
 const maxBufferedBytes = 1_048_576
-// Reports lost lines once half the buffer is free, so that a slow reader does not get such reports all the time.
+// Reports lost lines once half the buffer is free; at a higher limit, a slow reader would get such reports all the
+// time.
 const recoveredBytes = maxBufferedBytes / 2
 // Position of pino's level digit, and the digit of warnings. Warnings and errors may quote text from outside, so they
 // need masking.

@@ -246,7 +246,7 @@ class PrimaryProcess implements Serving {
       if (error !== noResponse || others.length === 0) throw error
     })
     const result = await purging as PurgeResult | undefined
-    // A worker that hangs must not keep the purge from the others.
+    // Purges in the other workers even if one hangs.
     if (result === undefined) return { ...await this.#purgeIn(others, body, id), everywhere: false }
     const { stored, ...purged } = result
     const pending = purged.everywhere || readPurge(body).all ? [] : others

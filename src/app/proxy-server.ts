@@ -251,7 +251,7 @@ export async function buildProxyServer (
       ...proxy,
       follower,
       rejectIfOverloaded: () => loadShedder.rejectIfOverloaded(),
-      // Keeps the header names of the start, because cached responses contain headers printed with these names.
+      // Keeps the header names of the start, because cached responses contain headers printed with those names.
       settings: { ...of, headers: started.headers }
     })
   }

@@ -53,7 +53,7 @@ export async function startServing (
   reload: Reload = rejectReload
 ): Promise<Varve> {
   for (const { key, message } of warningsOf(config)) log.warn({ key }, message)
-  // Removes a stale socket before any worker listens, because a worker could remove the socket of another one.
+  // Removes a stale socket before any worker listens, because later a worker could remove the socket of another worker.
   const socketPath = socketPathOf(config.listen)
   if (socketPath !== undefined) await removeStaleSocket(socketPath)
   const start = async (started: Config, sandbox?: NamedUpstream): Promise<Varve> => {
@@ -244,7 +244,7 @@ export class KeysFileWatch {
     this.#reload().catch(() => {})
   }
 
-  /** Watches the keys file of the configuration in use instead of the last one; null watches none. */
+  /** Watches the keys file of the configuration in use instead of the last file; null watches none. */
   use (file: string | null, reload: () => Promise<unknown>): void {
     this.#reload = reload
     if (file === this.#file) return

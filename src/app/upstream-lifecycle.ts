@@ -16,7 +16,7 @@ import { type SendProbe, Upstream, type UpstreamMetrics, type UpstreamState } fr
 import { withTimeout } from '../with-timeout.js'
 import { type Chain } from './chain.js'
 
-// Removed upstreams wait this long for the first polls of new ones.
+// Limits how long removed upstreams stay for the first polls of new upstreams.
 const firstPollMs = 3000
 
 /** Parts that building an upstream needs. */
@@ -50,8 +50,7 @@ export class UpstreamLifecycle {
   async reload (config: Config): Promise<void> {
     const before = this.#monitored
     const after = this.#monitoredOf(config)
-    // New upstreams are verified against present ones, so none leaves before that has finished (law 7: chains never
-    // mix).
+    // Verifies new upstreams against present ones, so no upstream leaves before that (law 7: chains never mix).
     this.#replace([...after, ...before.filter(one => !after.includes(one))], undefined)
     await withTimeout(
       firstPollMs,

@@ -23,7 +23,7 @@ const barEveryMs = 200
 const lineEveryMs = 10_000
 const clearRest = '\x1b[K'
 const barLength = 20
-// Reads that may wait for each connection, so that a slow read does not hold up the reads behind it.
+// Reads that may wait for each connection, so that a slow read does not delay later reads.
 const readsPerConnection = 4
 
 /** Fills the cache through a running varve, from a range of blocks or from lines. */

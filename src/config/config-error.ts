@@ -1,4 +1,4 @@
-/** Place in the configuration file, both counted from 1. */
+/** Place in the configuration file; line and column count from 1. */
 export interface Place {
   readonly line: number
   readonly column: number

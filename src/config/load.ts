@@ -39,7 +39,8 @@ export const overrides = [
   { variable: 'VARVE_LOG_LEVEL', flag: 'log-level', path: ['log', 'level'] }
 ] as const
 
-// Kubernetes sets these in every container of a namespace that has a Service called varve or varve-*.
+// Kubernetes sets variables of these forms in every container of a namespace that has a Service called varve or
+// varve-*.
 const kubernetesServiceVariables = [
   /^VARVE_(?:[A-Z0-9_]*_)?SERVICE_(?:HOST|PORT(?:_[A-Z0-9_]+)?)$/,
   /^VARVE_(?:[A-Z0-9_]*_)?PORT(?:_[0-9]+_(?:TCP|UDP)(?:_[A-Z]+)?)?$/

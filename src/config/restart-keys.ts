@@ -28,7 +28,7 @@ export interface ReloadedKeys {
   readonly needsRestart: readonly string[]
 }
 
-/** Compares the configuration of a reload with the one before and with the one of the start. */
+/** Compares the configuration of a reload with the configuration before it and the configuration of the start. */
 export function reloadedKeys (
   started: Config,
   before: Config,
