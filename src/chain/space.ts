@@ -27,7 +27,7 @@ export interface ProvenHead {
   readonly root: Root | undefined
 }
 
-// Bounds what a record carries (law 10: nothing grows without bound).
+// Bounds the names of replaced spaces in a record (law 10: nothing grows without bound).
 const maxReplaced = 64
 const nameBytes = 8
 

@@ -336,9 +336,7 @@ export class Spaces {
     await this.#record(space, lists)
   }
 
-  /**
-   * Learns what other processes recorded of our space, so that this process need not read that from upstreams itself.
-   */
+  /** Learns what other processes recorded of our space, so that this process need not read the same from upstreams. */
   #learn (own: Space, records: SpaceList): void {
     const { tracker } = this.#options
     const shared = records.find(({ name }) => name === own.name)

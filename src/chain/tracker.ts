@@ -14,8 +14,8 @@ import { TypedEvent } from '../typed-event.js'
 // would look old.
 const maxUnprovenVersions = 10_000n
 const maxUnprovenUsec = 60_000_000n
-// Most changes of chain within the span, whatever upstreams and replicas say (law 10: nothing grows without bound);
-// purges by hand do not count.
+// Limits changes of chain within a time span, whatever upstreams and replicas say (law 10: nothing grows without
+// bound); purges by hand do not count.
 const maxChanges = 5
 const changesSpanMs = 60_000
 
