@@ -4,7 +4,7 @@ import { type Coding, codings } from '../api/accept.js'
 import { type Entry, type Representation, withRepresentation } from './entry.js'
 import { type MemoryTier } from './memory-tier.js'
 
-// Below this size a coding saves less than its header line costs.
+// Leaves shorter bodies uncompressed, because a coding would save less than its header line costs.
 const minBytes = 256
 // Half of the four threads in the libuv pool. Work beyond the limit is dropped, and the next hit requests it again.
 const maxConcurrent = 2

@@ -109,7 +109,7 @@ export function decodeRecord (bytes: Buffer): EntryRecord | undefined {
     const frame = new ByteReader(bytes)
     const [length, checksum] = [frame.u32(), frame.u32()]
     const content = frame.bytes(length)
-    // Rejects the length 0: a hole of zeros in a file would be a record with a right checksum.
+    // Rejects the length 0: otherwise a hole of zeros in a file would pass as a record, because its checksum is right.
     if (length === 0 || crc32(content) !== checksum) return undefined
     return readEntry(new ByteReader(content))
   })

@@ -46,8 +46,8 @@ export type EntryParts =
   & Pick<Entry, 'key' | 'status' | 'contentType' | 'body' | 'cursorAndGasHeaders' | 'release'>
   & Partial<Pick<Entry, 'expiresAtMs' | 'validity' | 'lowestVersion' | 'readAt' | 'dependencies'>>
 
-// Measured as resident memory (bench/NOTES.md): the entry, strings, array, Buffer and LRU slot, allocator overhead, and
-// uncollected garbage while a full cache evicts.
+// Costs measured as resident memory (bench/NOTES.md): of the entry, strings, array, Buffer and LRU slot, of the
+// allocator, and of uncollected garbage while a full cache evicts.
 const entryOverheadBytes = 1800
 const overheadFactor = 1.25
 const intervalOverheadBytes = 200
@@ -56,7 +56,7 @@ const dependencyBytes = 32
 // Larger bodies are hashed in two steps and never copied, or each fetch would take its bytes three times.
 const minOwnBytes = 64 * 1024
 
-// Shared, because most entries never get a compressed form.
+// Shares one object, because most entries never get a compressed form.
 const noneEncoded: Entry['encoded'] = {}
 
 /** Builds an entry with its ETag and printed headers; the body is copied. */

@@ -36,7 +36,7 @@ export interface RedisTierOptions {
   readonly space: () => StoreSpace | undefined
 }
 
-// Gives large values time, because no client waits for a write.
+// Limits a write generously: large values take time, and no client waits for a write.
 const writeTimeoutMs = 1000
 const namesPerScan = 1000
 // Time limit for the pending writes of a stopping process; other replicas can use the entries.

@@ -26,8 +26,8 @@ export interface WriteQueueOptions<T> {
   readonly maxConcurrentWrites?: number
 }
 
-// Bounds the backlog of an outage (law 10: nothing grows without bound); beyond it, and beyond the budget for bytes,
-// the oldest writes are dropped.
+// Bounds the backlog of an outage (law 10: nothing grows without bound). Beyond this limit or the budget for bytes, the
+// oldest writes are dropped.
 const maxItems = 2000
 const defaultConcurrentWrites = 8
 // Pause after a failed write, so a failing store is not flooded.
