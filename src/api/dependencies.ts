@@ -48,7 +48,7 @@ export type ListDependencies = (read: DependentRead) => readonly Dependency[]
 const accountTag = structTagOf('0x1::account::Account')
 const features = ofResourceKey(frameworkAddress, featuresTag)
 const code: Dependency = { digest: publishedCode, name: 'all published code' }
-// Bodies above this length depend on their whole table, because encoding one would cost more than a fetch saves.
+// A longer body depends on its whole table, because encoding its key would cost more than a fetch saves.
 const maxBodyLength = 4096
 
 /** Dependencies of a table item: the item, or the whole table if the bytes of its key need a struct's layout. */

@@ -20,7 +20,7 @@ const toClosing = 2
 // Position in a broken text: it lies outside the text, so every later read fails too.
 const brokenAt = -1
 
-// Look-up tables, because one look-up for a byte is faster than a chain of comparisons.
+// Uses look-up tables, because one look-up for a byte is faster than a chain of comparisons.
 const isBlank = tableOf(byte => ' \t\n\r'.includes(String.fromCharCode(byte)))
 const isInWord = tableOf(byte => '+-.0123456789Eaeflnrstu'.includes(String.fromCharCode(byte)))
 const isInString = tableOf(byte => byte >= 0x20 && byte !== quote && byte !== backslash)

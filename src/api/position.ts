@@ -66,7 +66,7 @@ export const headerSuffix = {
   archive: 'archival-endpoint'
 } as const
 
-// Position headers, in the order of nodes.
+// Suffixes of position headers, in the order in which nodes send them.
 const positionSuffixes = [
   'chain-id',
   headerSuffix.version,
@@ -88,8 +88,8 @@ interface FamilyNames {
   readonly encryptionKey: string
 }
 
-// Caches names, because every response is read by them; bounded, because an upstream can invent families (law 10:
-// nothing grows without bound).
+// Caches names, because every response is read by them. The cache is bounded, because an upstream can invent families
+// (law 10: nothing grows without bound).
 const familyNameCache = new Map<string, FamilyNames>()
 const maxCachedFamilies = 16
 

@@ -150,7 +150,7 @@ function repeat (task: () => Promise<void>): NodeJS.Timeout {
 }
 
 const path = '/dev/shm'
-// The magic number of tmpfs in statfs(2): nothing else is known to be memory.
+// Magic number of tmpfs in statfs(2): a folder on any other file system may be on a disk.
 const tmpfs = 0x01021994
 const ownName = /^varve-(\d+)-(\d+)-[0-9a-f]{8}$/
 

@@ -63,7 +63,7 @@ const emptyVolume = 'lost+found'
 export const logName = 'log'
 // Folder for damaged files in earlier releases.
 const aside = 'set-aside'
-// Earlier releases had a folder for each process, and before that a file per entry.
+// Names in folders of earlier releases, which had a folder for each process, and before that a file for each entry.
 const slotName = /^[1-9][0-9]{0,3}$/
 const earlierFiles = ['size', 'spaces'] as const
 const earlierFolders = ['entries', 'generations', 'outdated', 'tmp'] as const

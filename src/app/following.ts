@@ -50,8 +50,8 @@ export class Following {
   }
 
   /**
-   * Prepares following by a configuration, which begins again even after a stop. The present configuration stays until
-   * `use`, because a reload may be rejected.
+   * Prepares to follow by a configuration: following begins again, even after a stop. The present configuration stays
+   * until `use`, because a reload may be rejected.
    */
   prepare ({ follow: settings }: Config): { readonly follower: Follower | undefined, readonly use: () => void } {
     if (this.#follower?.state !== 'stopped' && isDeepStrictEqual(settings, this.#settings)) {

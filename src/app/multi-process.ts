@@ -32,7 +32,7 @@ import { type RedisConnection } from './redis.js'
 import { namedUpstreamsOf } from './upstream-lifecycle.js'
 
 const now = (): number => performance.now()
-// Bounds /metrics and /readyz, which leave out a worker that does not respond in time.
+// Time limits of a worker for /metrics and /readyz, which leave out a worker that does not respond in time.
 const metricsTimeoutMs = 1000
 const statusTimeoutMs = 250
 // Leaves time for the lower tiers, because a purge waits for them.

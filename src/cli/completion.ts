@@ -1,7 +1,7 @@
 import { type ExitCode, exitCodes, type Io, UsageError } from '../app/io.js'
 import { type Command, type Shell, shells, wordsAfterVarve } from './command-definition.js'
 
-// Each shell runs `varve complete` at a Tab, and offers files if that prints no word.
+// Each shell runs `varve complete` at a Tab, and offers files if `varve complete` prints no word.
 const register = 'complete -o default -C \'varve complete\' varve'
 const scripts: Readonly<Record<Shell, string>> = {
   bash: `# bash completion for varve; load it with: source <(varve completion bash)\n${register}\n`,

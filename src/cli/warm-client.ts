@@ -23,7 +23,7 @@ const minBackoffMs = 250
 // Caps Retry-After, because operators would stop a run that seems stuck.
 const maxBackoffMs = 30_000
 const responseTimeoutMs = 60_000
-// Enough of a foreign error page to recognise its server.
+// Shows enough of another server's error page to recognise that server.
 const excerptBytes = 300
 // Statuses that report overload or a missing upstream, and nothing about the read.
 const retryableStatuses = new Set([408, 429, 502, 503, 504])

@@ -91,7 +91,7 @@ const cipherList = z.string().describe('a cipher list of OpenSSL').superRefine((
   if (mistake === undefined) return
   reject(context, [], `expected a cipher list of OpenSSL, such as ECDHE+AESGCM:ECDHE+CHACHA20: ${mistake}`)
 })
-// Node.js would throw on any other character, but only when the first request is sent.
+// Rejects other characters, because Node.js would throw on them only when it sends the first request.
 const headerName = z.string().regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'expected a header name')
 const headerValue = z.string().regex(/^[\t\x20-\x7e\x80-\xff]*$/, 'expected a header value without line breaks')
 

@@ -58,7 +58,7 @@ function inUnitOf (key: string, text: string): number | string {
 }
 
 const minInFlightMb = 64
-// Fits at least this many responses of `cache.maxEntryMb`.
+// The budget has room for at least this many responses of `cache.maxEntryMb`.
 const minEntries = 2
 const inFlightShare = 1 / 4
 
