@@ -124,7 +124,7 @@ export interface JudgedResponse {
   readonly verdict: StoreVerdict
 }
 
-// Names in Vary that are in the key or never sent upstream; with any other, the key does not determine the response.
+// Names in Vary that change no response under one key: they are in the key, or never sent upstream.
 const harmlessVary = new Set(['accept', 'accept-encoding', 'origin'])
 
 /**

@@ -86,8 +86,8 @@ export async function openFolder (path: string, log: Logger): Promise<OpenFolder
       const [marked, socket] = await Promise.all([mark, 'lock'].map(async name => await statsOf(join(path, name))))
       const isOwn = isSame(socket, lock.socket)
       if (marked !== undefined && isOwn) return
-      // Closes first, because a server that closes removes the name of its socket. The name of another process's socket
-      // must stay.
+      // Closes the own lock before a new one is made, because a server that closes removes the name of its socket. The
+      // name of another process's socket must stay.
       if (socket === undefined || isOwn) await lock.close()
       else await lock.leave()
       try {

@@ -313,7 +313,7 @@ class WorkerGroup implements WorkerPoolOptions {
     redis?.carrier.subscribe(message => primary.workerPool.broadcast({ ...message, configuration: this.#name }))
   }
 
-  /** Replaces the upstreams of running workers, and of those that start later. */
+  /** Replaces the upstreams of running workers, and of workers that start later. */
   replaceUpstreams ({ upstreams }: Config): void {
     this.config = { ...this.config, upstreams }
     for (const worker of this.#primary.workerPool.all) {

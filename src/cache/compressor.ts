@@ -63,7 +63,7 @@ export class Compressor {
     const work = compress[coding](entry.body)
       .then(body => this.#store(entry, coding, body))
       .finally(() => this.#inFlight.delete(entry.key))
-    // zlib has no reason to fail on a valid buffer; after a failure the other forms stay usable.
+    // Ignores a failure, which zlib has no reason for with a valid buffer: the other forms stay usable.
     this.#inFlight.set(entry.key, work.catch(() => {}))
   }
 

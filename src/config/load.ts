@@ -100,7 +100,7 @@ export interface ConfigRequirements {
   readonly isForServe?: boolean
 }
 
-/** Valid configuration, with facts about its sources. */
+/** Valid configuration, the secrets that it lacks, and if it is for the sandbox. */
 export interface LoadedConfig {
   readonly config: Config
   /** Dotted paths of secrets that are missing and allowed to be. */
