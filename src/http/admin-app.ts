@@ -21,7 +21,7 @@ const types: Readonly<Record<string, string>> = {
   '.css': 'text/css; charset=utf-8',
   '.js': 'text/javascript; charset=utf-8'
 }
-// Allows only this listener's own files: the page shows upstreams' texts, which must never run.
+// Allows only files of this listener: the page shows texts of upstreams, which must never run as script.
 const headers = {
   'content-security-policy':
     'default-src \'none\'; script-src \'self\'; style-src \'self\'; connect-src \'self\'; img-src \'self\' ' +
@@ -35,19 +35,19 @@ const headers = {
 
 /** Result of a purge. */
 export interface PurgeResult {
-  /** True if every replica was notified; otherwise replicas learn of it once the shared tier is up. */
+  /** True if every replica was notified; otherwise the others learn of the purge once the shared tier is up. */
   readonly everywhere: boolean
-  /** Present if no tier of this varve had any of the read. */
+  /** Present if no tier of this varve had an entry of the read. */
   readonly stored?: false
   readonly space?: string | undefined
 }
 
-/** Result of a reload, with full keys; or every mistake, and nothing has changed. */
+/** Result of a reload, with full keys; or every mistake, in which case nothing has changed. */
 export type ReloadResult =
   | { readonly reloaded: true, readonly changed: readonly string[], readonly needsRestart: readonly string[] }
   | { readonly reloaded: false, readonly mistakes: readonly string[] }
 
-/** A call of the admin listener, and the address of its sender; a unix socket has none. */
+/** Call of the admin listener, with the sender's address; undefined for a unix socket. */
 export interface AdminCall {
   readonly clientAddress: string | undefined
   readonly method: string
@@ -70,7 +70,7 @@ export interface PurgeRouteOptions {
 /** Sources and actions of the admin listener. */
 export interface AdminOptions {
   readonly metrics: { readonly contentType: string, text(): Promise<string> }
-  /** Returns the body of /status.json, which /readyz takes its part of. */
+  /** Returns the body of /status.json; /readyz shows a part of it. */
   status(): Promise<
     Omit<OverallStatus, 'conditions'> & { readonly position?: { readonly headAgeMs: number } | undefined }
   >
@@ -79,24 +79,24 @@ export interface AdminOptions {
   readonly purgeRoute: PurgeRouteOptions
   /** Reads the configuration again, as SIGHUP does. */
   reload(): Promise<ReloadResult>
-  /** Takes an upstream out of service, or back in; returns false if there is none of that name. */
+  /** Takes an upstream out of service, or back in; returns false if no upstream has this name. */
   setCordoned(upstream: string, isCordoned: boolean): Promise<boolean>
   /** Returns `admin.hosts`: names that a Host header may carry on a loopback listener. */
   readonly hosts?: () => readonly string[]
   /** Reports an error that is answered 500. */
   onUnexpectedError(error: unknown): void
-  /** Reports new connections that were closed because all open ones were busy. */
+  /** Reports new connections that were closed because all others were busy. */
   onFull?(rejected: number, limit: number): void
 }
 
-// Law 10: nothing grows without bound. Prometheus, probes and people need a few connections.
+// Bounds memory and connections (law 10: nothing grows without bound): Prometheus, probes and people need few.
 const maxInFlightBytes = 64 * 1024 * 1024
 const maxConnections = 64
 const tickMs = 1000
 
 const unrouted: UnroutedErrorOptions = { rawHeaders: [], onResponded: () => {} }
 
-// Compresses on the thread pool: the event loop serves clients.
+// Compresses on the thread pool, because the event loop serves clients.
 const gzipAsync = promisify<string, Buffer>(gzip)
 
 /** Log message for connections that the admin listener closed at its limit. */
@@ -105,7 +105,7 @@ export const adminFullMessage = 'admin listener full: all connections are busy, 
 /** Builds the admin listener: separate from the public one, so that a firewall can keep clients away. */
 export function adminApp (options: AdminOptions): FastifyInstance {
   const { metrics, status, config, purgeRoute, reload, setCordoned, onUnexpectedError } = options
-  // Without a configured token every call is 403.
+  // Requires the admin token: without a configured one every call gets 403.
   const withToken = { onRequest: async (request: FastifyRequest) => requireToken(request, purgeRoute) }
   const app = fastify({
     ...serverTimeouts,
@@ -145,7 +145,7 @@ export function adminApp (options: AdminOptions): FastifyInstance {
     const body = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
     const purged = await purgeRoute.purge(body)
     purgeRoute.log?.purged(callOf(request), body, purged)
-    // 202: accepted, while some replicas are still to be notified.
+    // Responds 202 (accepted) while some replicas are still to be notified.
     return await reply.code(purged.everywhere ? 200 : 202).send({ purged: true, ...purged })
   })
   app.post('/reload', withToken, async (_request, reply) => {
@@ -199,13 +199,13 @@ function callOf (request: FastifyRequest): AdminCall {
   return { clientAddress: clientAddressOf(request.raw), method: request.method, url: request.url }
 }
 
-// Hashes first, so that the comparison takes the same time for every token.
+// Hashes both texts first, so that the comparison takes the same time for every token.
 function digestOf (text: string): Buffer {
   return createHash('sha256').update(text).digest()
 }
 
 function limitConnections (app: FastifyInstance, { onFull = () => {} }: AdminOptions): void {
-  // Needs no clock, because nothing asks how long bytes were short.
+  // Passes no real clock, because nothing asks how long bytes were short.
   const inFlight = new InFlightBytes(maxInFlightBytes, () => 0)
   const connections = new ConnectionLimiter({ connections: maxConnections, inFlight }, { cut: () => {}, onFull })
   connections.attach(app.server)
@@ -216,7 +216,7 @@ function limitConnections (app: FastifyInstance, { onFull = () => {} }: AdminOpt
 /** Rejects DNS rebinding on a loopback listener; other listeners are reached by any name on purpose. */
 function requireKnownHost (app: FastifyInstance, { hosts = () => [] }: AdminOptions): void {
   app.addHook('onRequest', async ({ headers: { host } }) => {
-    // Browsers always send Host; simple HTTP/1.0 health checks send none.
+    // Accepts a request without Host: browsers always send one, simple HTTP/1.0 health checks do not.
     if (host === undefined || !isBoundToLoopback(app) || isKnownHost(host, hosts())) return
     throw webFrameworkError(
       403,
@@ -247,7 +247,7 @@ function addStatusPageRoutes (app: FastifyInstance): void {
   for (const name of readdirSync(folder)) {
     const body = readFileSync(join(folder, name))
     const type = types[extname(name)]
-    // The page links its files by relative URLs, so that a proxy may serve it under a prefix.
+    // Serves files beside the page, which links them by relative URLs, so that a proxy may serve all under a prefix.
     app.get(
       name === 'status.html' ? '/status' : `/status/${name}`,
       async (_request, reply) => await reply.headers({ ...headers, 'content-type': type }).send(body)

@@ -35,12 +35,13 @@ interface LoadedCertificate {
   readonly notAfterMs: number
 }
 
-// Takes a renewed certificate within half a minute: two equal reads are needed.
+// Interval of checks: a renewed certificate is used within half a minute, because two equal reads are needed.
 const defaultCheckEveryMs = 10_000
 const dayMs = 86_400_000
-/** Days left from which an alert pages, so a warning comes no later, however short a certificate lives. */
+/** Days left at which an alert pages. A warning comes no later, however short a certificate lives. */
 export const pagingDaysLeft = 2
-// Warns only after a missed renewal: ACME clients renew with a third of the lifetime left.
+// Limits the time before expiry in which varve warns: ACME clients renew with a third of the lifetime left, so only a
+// missed renewal warns.
 const maxWarningMs = 7 * dayMs
 const warningShare = 1 / 6
 
@@ -101,12 +102,12 @@ export class Certificate {
   /** Checks the files from now on, and passes each renewed certificate to `onRenewed`. */
   watch (onRenewed: (identity: TlsIdentity) => void): void {
     this.#onRenewed = onRenewed
-    // Polls: file watches miss a switched symlink (Kubernetes secrets) and changes on network file systems.
+    // Polls, because file watches miss a switched symlink (Kubernetes secrets) and changes on network file systems.
     this.#timer = setInterval(() => this.check().catch(() => {}), this.#options.checkEveryMs ?? defaultCheckEveryMs)
       .unref()
   }
 
-  /** Checks the files once; a check that hangs on a network file system is shared, not repeated. */
+  /** Checks the files once; concurrent calls share a check, which may hang on a network file system. */
   async check (): Promise<void> {
     this.#checking ??= this.#checkFiles().finally(() => {
       this.#checking = undefined
@@ -179,7 +180,7 @@ export class Certificate {
 }
 
 function loadCertificate (cert: Buffer, key: Buffer, policy: TlsPolicy): LoadedCertificate {
-  // Checks this first: OpenSSL's error for a locked key does not name the passphrase.
+  // Checks for a locked key first, because OpenSSL's error for one does not name the passphrase.
   if (/ENCRYPTED/.test(key.toString('latin1'))) {
     throw new Error(
       'tls.keyFile is encrypted with a passphrase, which varve cannot ask for: expected an unencrypted key'

@@ -2,7 +2,7 @@ import { type IncomingHttpHeaders } from 'node:http'
 import { type Socket, BlockList, isIP } from 'node:net'
 import { namedIpNetworks } from '../config/ip-networks.js'
 
-/** Headers of a request and its connection: both name the client. */
+/** Headers of a request and its connection, which both name the client. */
 export interface RequestSource {
   readonly headers: IncomingHttpHeaders
   readonly socket: Socket
@@ -12,8 +12,8 @@ export interface RequestSource {
 export type TrustedProxyCheck = (address: string | undefined) => boolean
 
 /**
- * Returns the client's address, as the first trusted proxy reports it: IPv4-mapped IPv6 as IPv4, without a zone index
- * (RFC 4007, section 11.2). Without trusted proxies it is that of the connection.
+ * Returns the client's address as the first trusted proxy reports it, without trusted proxies that of the connection.
+ * Prints IPv4-mapped IPv6 as IPv4, without a zone index (RFC 4007, section 11.2).
  */
 export function clientAddressOf (
   { headers, socket: { remoteAddress } }: RequestSource,
@@ -21,7 +21,7 @@ export function clientAddressOf (
 ): string | undefined {
   const forwarded = isTrusted === undefined ? undefined : headers['x-forwarded-for']
   if (isTrusted === undefined || typeof forwarded !== 'string') return parseAddress(remoteAddress)
-  // Each proxy appends the address that it was asked from.
+  // Reads addresses from the end, since each proxy appends the address of its own client.
   const hops = forwarded.split(',').map(hop => hop.trim()).filter(hop => hop !== '').reverse()
   const reported = [remoteAddress, ...hops].find((hop, at) => at === hops.length || !isTrusted(hop))
   return parseAddress(reported) ?? parseAddress(remoteAddress)
@@ -40,7 +40,7 @@ export function networkOf (address: string | undefined): string | undefined {
 function prefixOf (address: string): string {
   const [before = [], after = []] = address.split('::').map(half => half === '' ? [] : half.split(':'))
   const zeros = address.includes('::') ? Array.from({ length: 8 - before.length - after.length }, () => '0') : []
-  // Normalises each group: a proxy may write an address in any form.
+  // Normalises each group, because a proxy may write an address in any form.
   return `${
     [...before, ...zeros, ...after].slice(0, 4).map(group => Number.parseInt(group, 16).toString(16)).join(':')
   }::/64`
@@ -65,7 +65,7 @@ export function trustedProxyCheck (trusted: readonly string[]): TrustedProxyChec
   }
 }
 
-/** Parses an address in X-Forwarded-For: some proxies add the port, and some write "unknown". */
+/** Parses an address in X-Forwarded-For, to which some proxies add the port, or write "unknown". */
 export function parseAddress (text: string | undefined): string | undefined {
   return canonicalAddress(text?.replace(/^\[(.*)\](?::[0-9]+)?$/, '$1').replace(/^([0-9.]+):[0-9]+$/, '$1'))
 }

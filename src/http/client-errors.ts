@@ -30,14 +30,14 @@ export function respondToClientError (
   socket: Socket,
   options: UnroutedErrorOptions
 ): void {
-  // A client whose TLS handshake failed could not read an error.
+  // Sends no error after a failed TLS handshake, because the client could not read one.
   if (/^ERR_(?:TLS|SSL)_/.test(code)) socket.destroy()
   else endWithError(webFrameworkError(statusOf(code), 'the request could not be read'), socket, options)
 }
 
 /** Rejects CONNECT with an error, since Node would send none, then closes the connection. */
 export function rejectTunnel (socket: Socket, options: UnroutedErrorOptions): void {
-  // Node releases a tunnel's socket: without this no code handles its errors, drains it or closes it.
+  // Takes over the socket, which Node releases for a tunnel: no other code handles its errors, drains or closes it.
   socket.on('error', () => {}).once('finish', () => socket.destroy()).resume()
   endWithError(methodNotAllowedError('GET, HEAD, POST'), socket, options)
 }
@@ -57,7 +57,8 @@ function endWithError (error: ErrorResponse, socket: Socket, options: UnroutedEr
     socket.end(printErrorResponse(error, options))
     // Bounds a client that never closes its side; closing at once could reset the connection before the error is read.
     setTimeout(() => socket.destroy(), lingerMs).unref()
-    // If Node reads on after a response, it reports the same bytes again: the error is on its way then.
+    // Closes a socket that can no longer be written, unless an error is on its way: after a response Node may report
+    // the same bytes again.
   } else if (!socket.writableEnded) socket.destroy()
 }
 
@@ -101,7 +102,7 @@ function statusOf (code: string): 400 | 408 | 431 {
   }
 }
 
-// Ignores the response to a request that broke off within its body.
+// Finds the response that is due; ignores one to a request that broke off within its body.
 function dueResponseOn (socket: Socket): ServerResponse | undefined {
   const message = findPendingResponse(socket)
   return message !== undefined && (message.headersSent || message.req.complete) ? message : undefined
@@ -114,14 +115,14 @@ const errorsByCode = new Map<unknown, ErrorResponse>([
     'FST_ERR_CTP_INVALID_CONTENT_LENGTH',
     webFrameworkError(400, 'the request body is not as long as its content length')
   ],
-  // Fastify throws this for the method QUERY only, which no route has.
+  // Error of the method QUERY only, for which Fastify throws it and which no route has.
   ['FST_ERR_ROUTE_MISSING_CONTENT_TYPE', methodNotAllowedError('GET, HEAD, POST')],
   ['FST_ERR_BAD_URL', invalidInputError('the request target is not a valid path')],
-  // A client left within its body: never read, but counted as 400.
+  // Error of a client that left within its body: never read by the client, but counted as 400.
   ['ECONNRESET', webFrameworkError(400, 'the request body broke off')]
 ])
 
-/** Converts every error to the one error type, so that clients see only the node's shape; hides unexpected ones. */
+/** Converts every error to an ErrorResponse, so that clients see only the node's shape; hides unexpected errors. */
 export function toErrorResponse (error: unknown): ErrorResponse {
   if (error instanceof ErrorResponse) return error
   const code = typeof error === 'object' && error !== null && 'code' in error ? error.code : undefined

@@ -30,11 +30,11 @@ export class ClientPolicies {
   readonly #isRequired: boolean
   readonly #byName: ReadonlyMap<string, ClientKey & { readonly limits: readonly Limit[] }>
   readonly #addressLimits: readonly Limit[]
-  // True if some key is for some endpoints or origins only.
+  // True if some key may use certain endpoints or origins only.
   readonly #restricts: boolean
   // Looks a key up once per request: access check, limiter, metrics and log all ask for the name.
   readonly #nameByRequest = new WeakMap<RequestSource, { readonly name: string | undefined }>()
-  // Undefined without a trusted proxy: all requests of a connection then have its network.
+  // Check for trusted proxies; undefined without any: all requests of a connection then have its network.
   readonly #isTrustedProxy: TrustedProxyCheck | undefined
   readonly #networkByConnection = new WeakMap<Socket, string>()
 
@@ -78,9 +78,9 @@ export class ClientPolicies {
   }
 
   /**
-   * Charges a hit without waiting, if hits are charged. False if only the router can decide, which then charges the
-   * request itself: its client lacks a key, has one for some requests only or with two limits, has reached its limit,
-   * or is counted by another process.
+   * Charges a hit without waiting, if hits are charged. Returns false if only the router can decide, which then charges
+   * the request itself. The router decides on a client without a key, with a restricted key or two limits, at its
+   * limit, or counted by another process.
    */
   chargeHit (request: RequestSource): boolean {
     if (this.lacksKey(request) || this.#restrictedKeyOf(request) !== undefined) return false
@@ -89,7 +89,7 @@ export class ClientPolicies {
       (second === undefined && this.#buckets.takeNow?.(this.#bucketOf(request, limit), limit) === 0)
   }
 
-  /** Refunds the charge of a request that turned out to be no hit. */
+  /** Refunds the charge of a request that was no hit. */
   refundHit (request: RequestSource): void {
     if (this.limitsHits) this.#refund(request)
   }
@@ -116,12 +116,12 @@ export class ClientPolicies {
   }
 
   /**
-   * Rejects a request without a required key, and one that its key does not allow; charges every request if hits are
+   * Rejects a request without a required key, or that its key does not allow. Charges every request if hits are
    * charged.
    */
   async requireAccess (request: RequestSource, endpointOf: () => string): Promise<void> {
     const lacksKey = this.lacksKey(request)
-    // Charges the address of a request without a key, or clients could guess keys without limit.
+    // Charges the address of a request without a key, because clients could otherwise guess keys without limit.
     if (lacksKey || this.limitsHits) await this.#charge(request)
     if (lacksKey) {
       throw webFrameworkError(
@@ -146,12 +146,12 @@ export class ClientPolicies {
     let isDue = false
     const chargeNow = async (): Promise<void> => await (charged ??= this.#charge(request))
     return {
-      /** Charges before an upstream request; throws if the limit is reached. */
+      /** Charges before an upstream request; throws beyond the limit. */
       admit: async (): Promise<void> => {
         isDue = true
         await chargeNow()
       },
-      /** Charges before it is known whether an upstream is needed, since parsing a large body is expensive. */
+      /** Charges early, before it is known if an upstream is needed, since parsing a large body is expensive. */
       chargeNow,
       /** Refunds an early charge if no upstream request was needed. */
       refund: (): void => {
@@ -218,7 +218,7 @@ function isRestricted ({ endpoints, origins }: ClientKey): boolean {
 
 function limitError ({ policy, perSecond, burst, text }: Limit, waitMs: number): ErrorResponse {
   const seconds = String(Math.ceil(waitMs / 1000))
-  // draft-ietf-httpapi-ratelimit-headers: the quota of a window, and what is left of it.
+  // Prints the quota of a window and its rest, as in draft-ietf-httpapi-ratelimit-headers.
   return webFrameworkError(429, `too many requests: ${text}`, [
     'retry-after',
     seconds,

@@ -27,26 +27,26 @@ export interface ConnectionLimits {
 interface SlowReader {
   readonly socket: Socket
   readonly state: ConnectionState
-  /** Buffer of the body, which responses may share; undefined counts the queued bytes only. */
+  /** Buffer of the body, which responses may share; if undefined, only the queued bytes count. */
   readonly memory: ArrayBufferLike | undefined
 }
 
-// Exceeds Node's keep-alive timeout, which a client restarts with every blank line that it sends.
+// Our own limit: a blank line restarts Node's keep-alive timeout, so it alone would hold a connection for ever.
 const maxIdleTicks = 80
 // Limits the log to one line per 10 s: connections may be rejected thousands of times a second.
 const reportEveryTicks = 10
 
 /**
- * Enforces limits on client connections: count (idle ones are closed for new ones), idle time, stalled readers and
- * bytes that slow readers hold.
+ * Enforces limits on client connections: their count (idle ones are closed for new ones), idle time, stalled readers,
+ * and bytes that slow readers hold.
  */
 export class ConnectionLimiter {
   readonly #metrics: ClosedConnectionMetrics
   readonly #states = new Map<Socket, ConnectionState>()
   readonly #open = new ClientShares<Socket>()
-  // Only one network can hold more than half.
+  // Network with more than half of the connections, of which there can be only one.
   #largestNetwork = ''
-  // Excludes destroyed sockets until their close event; counting them would close further connections.
+  // Sockets that are destroyed but whose close event has not come; counting them would close further connections.
   readonly #closing = new Set<Socket>()
   // Bodies that stay in memory until their clients have taken them.
   readonly #bodies = new WeakMap<ServerResponse | Socket, { readonly body: Buffer, readonly held: HeldBytes }>()
@@ -101,7 +101,7 @@ export class ConnectionLimiter {
     response.once('close', held.release)
   }
 
-  /** Counts a body that was written to the socket itself until the kernel has taken it. */
+  /** Counts a body that varve wrote to the socket itself, until the kernel has taken the body. */
   trackUnsent (socket: Socket, body: Buffer): void {
     this.trackBody(socket, body)
     socket.write('', () => this.untrackBody(socket))
@@ -158,13 +158,13 @@ export class ConnectionLimiter {
   }
 
   /**
-   * Closes the oldest connection of a network that has more than its share, for another network; returns false if no
-   * network has.
+   * Closes the oldest connection of a network that has more than its share, to let in another network. Returns false if
+   * no network has.
    */
   #closeOfLargest (newcomer: string): boolean {
     const ofNetwork = this.#open.of(this.#largestNetwork)
     if (newcomer === this.#largestNetwork || ofNetwork.size <= this.#limit * clientShare) return false
-    // Takes the first of the set without a copy, because a flood comes here for every connection.
+    // Takes the first of the set without a copy, because every connection of a flood comes here.
     for (const oldest of ofNetwork) {
       if (this.#closing.has(oldest)) continue
       this.#cut(oldest, 'connection_limit')
@@ -197,7 +197,7 @@ export class ConnectionLimiter {
       const socket = this.#idle.pop()
       if (socket === undefined) return false
       const state = this.#states.get(socket)
-      // Skips connections that were closed or used since the list was made.
+      // Skips connections that were closed or used since the list of idle ones was made.
       if (state === undefined || socket.destroyed || !isIdle(socket, state) || socket.bytesRead !== state.bytesRead) {
         continue
       }
@@ -213,13 +213,13 @@ export class ConnectionLimiter {
   }
 }
 
-// Ignores received bytes: a client could keep a connection forever without completing a request.
+// Ignores received bytes, because a client could otherwise keep a connection for ever without completing a request.
 function isIdle (socket: Socket, { bytesWritten }: ConnectionState): boolean {
   return findPendingResponse(socket) === undefined && socket.writableLength === 0 &&
     socket.bytesWritten === bytesWritten
 }
 
-// Spares clients for these seconds, in which a short network outage recovers.
+// Spares a new backlog for these seconds, in which a short network outage recovers.
 const graceTicks = 6
 
 /**
@@ -229,7 +229,7 @@ const graceTicks = 6
 function readersToCut (limitBytes: number, readers: readonly SlowReader[]): SlowReader[] {
   const sharers = new Map<ArrayBufferLike, number>()
   let bytes = 0
-  // Adds a client to those that share its buffer, or removes it; returns the bytes that this adds or frees.
+  // Adds a client to those that share its buffer, or removes it; returns the bytes that the change takes or frees.
   const changeSharers = ({ memory, socket }: SlowReader, change: 1 | -1): number => {
     if (memory === undefined) return socket.writableLength
     const before = sharers.get(memory) ?? 0
@@ -240,7 +240,7 @@ function readersToCut (limitBytes: number, readers: readonly SlowReader[]): Slow
   if (bytes <= limitBytes) return []
   const cut: SlowReader[] = []
   const slowestFirst = readers.filter(({ state }) => state.backlogTicks > graceTicks).sort(
-    // Breaks ties by backlog time: a new client may not have reached its speed yet.
+    // Breaks ties by backlog time, because a new client may not have reached its speed yet.
     ({ state: a }, { state: b }) => a.bytesPerSecond - b.bytesPerSecond || b.backlogTicks - a.backlogTicks
   )
   for (const reader of slowestFirst) {
@@ -251,10 +251,13 @@ function readersToCut (limitBytes: number, readers: readonly SlowReader[]): Slow
   return cut
 }
 
-// Exceeds the pauses that the kernel's buffering causes, up to 79 s at 16 KB/s.
+// Exceeds the pauses that the kernel's buffering causes: up to 79 s at 16 KB/s.
 const maxStalledTicks = 120
 
-/** State of a connection, and how fast its client takes a response from the moment the kernel's buffer is full. */
+/**
+ * State of a connection, with the speed at which its client takes a response, measured once the kernel's buffer is
+ * full.
+ */
 class ConnectionState {
   bytesRead = 0
   bytesWritten = 0
@@ -290,7 +293,7 @@ class ConnectionState {
   }
 }
 
-// The kernel lists listening sockets first, in lines of at most 176 bytes.
+// Reads the start of the kernel's table, which lists listening sockets first, in lines of at most 176 bytes.
 const readBytes = 65_536
 
 /** Counts the connections that the kernel holds until a server accepts them; undefined if the system does not say. */

@@ -5,13 +5,13 @@ import { requestIdHeader } from './http-exchange.js'
 /** Origins whose pages may read responses: any, or those listed. */
 export type AllowedOrigins = '*' | readonly string[]
 
-// Node joins repeated Origin lines with comma and space, so rejecting the space rejects them.
+// Rejects a space, because Node joins repeated Origin lines with comma and space.
 const oneOrigin = /^[\x21-\x7e]{1,512}$/
 
-// Field names (RFC 9110, section 5.6.2), commas and white space: nothing else is echoed.
+// Matches field names (RFC 9110, section 5.6.2), commas and white space, the only text that is echoed.
 const headerNames = /^[!#$%&'*+.^_`|~0-9A-Za-z, \t-]*$/
 
-// Headers that pages may read by default (Fetch, section 3.3.3), and those that no page has a use for.
+// Headers that are not listed: pages may read some by default (Fetch, section 3.3.3), and have no use for the others.
 const notExposed = new Set([
   'allow',
   'cache-control',
@@ -28,7 +28,7 @@ const notExposed = new Set([
 /** Allows other origins as nodes do, and exposes headers, which nodes do not: docs/node-behaviour.md, "CORS". */
 export class Cors {
   readonly #origins: '*' | ReadonlySet<string>
-  // Memoised responses share their list of headers.
+  // Exposed names by list of headers, which memoised responses share.
   readonly #exposed = new WeakMap<readonly string[], string>()
 
   constructor (origins: AllowedOrigins) {
@@ -40,12 +40,12 @@ export class Cors {
     return isOneOrigin(origin) && (this.#origins === '*' || this.#origins.has(origin))
   }
 
-  /** True if CORS headers depend on Origin; every response then names it in Vary, with or without Origin. */
+  /** True if CORS headers depend on Origin. Every response then names Origin in Vary, even if the request had none. */
   get dependsOnOrigin (): boolean {
     return this.#origins === '*' || this.#origins.size > 0
   }
 
-  /** Returns the CORS headers of a response with these headers, names and values in turn; the caller adds Vary. */
+  /** Returns the CORS headers for a response whose headers are names and values in turn; the caller adds Vary. */
   headersFor (origin: string | undefined, rawHeaders: readonly string[]): readonly string[] {
     return this.isAllowedOrigin(origin)
       ? [...originHeaders(origin), 'access-control-expose-headers', this.#exposedNames(rawHeaders)]
@@ -57,7 +57,10 @@ export class Cors {
     return isOneOrigin(origin) && method !== undefined
   }
 
-  /** Returns the header lines that grant a preflight; throws if it is rejected, undefined if a request is none. */
+  /**
+   * Returns the header lines that grant a preflight; undefined if the request is none. Throws if the preflight is
+   * rejected.
+   */
   preflight (headers: IncomingHttpHeaders): readonly string[] | undefined {
     const { origin, 'access-control-request-method': method, 'access-control-request-headers': names = '' } = headers
     if (!isOneOrigin(origin) || method === undefined) return undefined

@@ -25,7 +25,7 @@ import { serverTimeouts } from './listener.js'
 /** Listener of Node's server for requests. */
 export type RequestListener = (request: IncomingMessage, response: ServerResponse) => void
 
-/** A response from memory, with the names that count it. */
+/** Response from memory, with the names under which it is counted. */
 interface MemoryHit {
   readonly endpoint: EndpointLabel
   readonly outcome: OutcomeName
@@ -33,8 +33,8 @@ interface MemoryHit {
 }
 
 /**
- * Serves hits ahead of the router, to requests that Node has parsed and to known bytes, which Node does not parse
- * again. Most other reads go past the router; all other requests, and errors of a hit, go to the router.
+ * Serves hits ahead of the router: to requests that Node has parsed, and to known bytes, which Node need not parse
+ * again. Serves most other reads past the router, which gets the remaining requests and the errors of hits.
  */
 export class HitPath {
   readonly #context: ListenerContext
@@ -67,7 +67,7 @@ export class HitPath {
   /** Serves a request that Node has parsed, after all earlier ones of its connection. */
   serve (request: IncomingMessage, response: ServerResponse): void {
     bypassedConnectionOf(request.socket)?.began(request)
-    // Node assigns the socket once all earlier responses of the connection are sent.
+    // Waits for the socket, which Node assigns once all earlier responses of the connection are sent.
     if (response.socket !== null) this.#serveNow(request, response)
     else this.#pipelineQueue.enqueue(request, response, () => this.#serveNow(request, response))
   }
@@ -76,7 +76,7 @@ export class HitPath {
     const { url = '', method = '' } = request
     const receivedAtMs = this.#context.proxy.now()
     const exchange = { request, response, url, method, receivedAtMs, id: this.#idOf(request) }
-    // Waits a tick: a small body mostly arrives with its head, and is parsed after it.
+    // Waits a tick, because a small body mostly arrives with its head, and is parsed after the head.
     if (method === 'POST') {
       process.nextTick(() => {
         if (!this.#tryServeWithBody(exchange)) this.#passToRouter(request, response)
@@ -94,7 +94,7 @@ export class HitPath {
     const body: unknown = isWholeBody ? request.read() : null
     if (!Buffer.isBuffer(body)) return false
     if (!this.#tryServe(exchange, body) && !this.#serveDirectly(exchange, body)) {
-      // Puts the body back in the same tick, before the router reads it.
+      // Puts the body back within the tick, before the router reads it.
       request.unshift(body)
       return false
     }
@@ -112,7 +112,7 @@ export class HitPath {
       this.#remember(exchange, parsed, hit.response)
       return true
     } catch (error) {
-      // Leaves failures to the router while nothing is written.
+      // Leaves failures to the router while no byte of a response is written.
       if (exchange.response.headersSent) sendFailure(context, exchange, error)
       return exchange.response.headersSent
     }
@@ -132,8 +132,7 @@ export class HitPath {
       body
     })
     const parsed = variantKey === undefined ? undefined : this.#context.knownRequests.get(variantKey)?.parsed
-    // Leaves these to the router: minimum versions, which are in no variant key and may wait, and a GET with a chunked
-    // body.
+    // Leaves to the router: minimum versions, which are in no variant key and may wait, and a GET with a chunked body.
     if (
       parsed === undefined || headers[minVersionHeader] !== undefined || headers['transfer-encoding'] !== undefined ||
       bypassesFollowing(parsed.read, headers)
@@ -144,7 +143,7 @@ export class HitPath {
     return parsed
   }
 
-  /** Charges the client, and returns the response if memory may serve it at this moment: every hit is decided here. */
+  /** Charges the client, and returns the response if memory may serve it now. Every hit is decided here. */
   #findHit (
     parsed: ParsedRequest,
     request: RequestSource,
@@ -157,7 +156,7 @@ export class HitPath {
       hit = this.#respondFromMemory(parsed, request)
       if (hit !== undefined && !isUsable(hit.response)) hit = undefined
     } finally {
-      // Refunds, because the router charges the request again.
+      // Refunds a request that is no hit, because the router charges it again.
       if (hit === undefined) access.refundHit(request)
     }
     return hit
@@ -177,7 +176,7 @@ export class HitPath {
     return { endpoint, outcome: outcomeNameOf(hit), response }
   }
 
-  /** Remembers the bytes of a request that memory answered, if it is all that its chunk holds. */
+  /** Remembers the bytes of a request that memory answered, if the request is all that its chunk holds. */
   #remember (exchange: HttpExchange, parsed: ParsedRequest, response: ClientResponse): void {
     const { request, method, url } = exchange
     const connection = bypassedConnectionOf(request.socket)
@@ -185,7 +184,7 @@ export class HitPath {
     connection.whenWhole(request, chunk => {
       const { headers, headersDistinct } = request
       const text = this.#textOf(chunk)
-      // Leaves repeated lines to Node, which joins them or drops some.
+      // Leaves repeated header lines to Node, which joins some and drops others.
       const isRepeated = varyingHeaders.some(name => (headersDistinct[name]?.length ?? 0) > 1)
       if (text === undefined || isRepeated) return
       // Copies the text, which shares the memory of the whole chunk (law 10: nothing grows without bound).
@@ -202,7 +201,7 @@ export class HitPath {
   /** Serves a chunk of known bytes on an idle connection; returns false to leave it to Node's parser. */
   serveBytes (socket: Socket, chunk: Buffer): boolean {
     const context = this.#context
-    // Drained connections close with their next response, which Node does.
+    // Leaves drained connections to Node, which closes them with their next response.
     if (context.drain.isDraining) return false
     const text = this.#textOf(chunk)
     const known = text === undefined ? undefined : context.knownRequests.get(text)
@@ -243,10 +242,10 @@ const excludedHeaders = [
   'transfer-encoding'
 ]
 
-// Headers that differ in each request, so bytes with a value of them never come again.
+// Headers with a value that no other request has, so bytes with such a header never come again.
 const uniqueHeaders = [requestIdHeader, 'traceparent']
 
-// Headers that differ from request to request behind a proxy or in one trace.
+// Headers whose values differ from request to request behind a proxy or within one trace.
 const varyingHeaders = [
   ...uniqueHeaders,
   'user-agent',
@@ -260,10 +259,10 @@ const varyingHeaders = [
   'cf-connecting-ip'
 ]
 
-// Headers that a hit reads in addition to those that chose its read.
+// Headers that a hit reads besides the ones that chose its read.
 const readHeaders = ['accept-encoding', 'if-none-match', 'origin', 'user-agent', 'x-forwarded-for']
 
-/** Lists the headers whose values a hit may differ in: no feature of this configuration reads them for a hit. */
+/** Lists headers that a hit may ignore, because no feature of this configuration reads their values for a hit. */
 function ignoredHeadersOf ({ access, tracer, config: { log, trustProxy } }: ListenerContext): readonly string[] {
   const isBehindProxy = trustProxy.length > 0
   const namesSender = log.access && log.clientAddress
@@ -276,7 +275,8 @@ function ignoredHeadersOf ({ access, tracer, config: { log, trustProxy } }: List
   return varyingHeaders.filter(name => !read.includes(name))
 }
 
-// Lets no line be read in two ways: one-byte characters, whole line ends, a name at the start of each line.
+// Matches heads whose lines can be read in one way only: one-byte characters, whole line ends, a name at the start of
+// each line.
 const strictHead = /^[A-Z]+ [\x21-\x7e]+ HTTP\/1\.1\r\n(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t\x20-\x7e]*\r\n)+$/
 
 /**
@@ -318,10 +318,11 @@ function canWrite ({ headerText, rest, body }: ClientResponse): boolean {
   return headerText !== undefined && rest === undefined && (body?.length ?? 0) <= maxHitBodyBytes
 }
 
-// Largest body that is written at once, because Node reports no progress within one write (connection-limiter.ts).
+// Largest body that is written at once, because Node reports no progress within one write, which connection-limiter.ts
+// needs.
 const maxHitBodyBytes = 128 * 1024
 
-// Head and body up to this size leave in one write; larger bodies by `writev`, which copies nothing.
+// Largest head and body that leave in one write; larger bodies leave by `writev`, which copies nothing.
 const maxCopiedBytes = 16 * 1024
 const bufferBytes = maxCopiedBytes + 8 * 1024
 const keepAliveLines = `Connection: keep-alive\r\nKeep-Alive: timeout=${
@@ -333,7 +334,7 @@ const emptyBody = Buffer.alloc(0)
 class HitWriter {
   readonly #clients: ConnectionLimiter
   readonly #statusLines = new Map<number, string>()
-  // Shared by all responses, since the kernel mostly takes a response before the write returns.
+  // Buffer of all responses, since the kernel mostly takes a response before the write returns.
   #buffer = Buffer.allocUnsafeSlow(bufferBytes)
   #dateSecond = NaN
   #lastLines = ''
@@ -363,7 +364,7 @@ class HitWriter {
       const headLength = this.#buffer.write(head, 0, 'latin1')
       sent.copy(this.#buffer, headLength)
       socket.write(this.#buffer.subarray(0, headLength + sent.length))
-      // Leaves the buffer to the socket until its bytes are sent.
+      // Leaves the buffer to the socket, and takes a new one, while the socket has unsent bytes.
       if (socket.writableLength > 0) this.#buffer = Buffer.allocUnsafeSlow(bufferBytes)
     }
     if (socket.writableLength > 0) this.#clients.trackUnsent(socket, sent)
@@ -388,7 +389,7 @@ class HitWriter {
 
 type Serve = (request: IncomingMessage, response: ServerResponse) => void
 
-// Exceeds what any honest client pipelines.
+// Exceeds the number of requests that any honest client pipelines.
 const maxQueued = 256
 
 /**
@@ -408,7 +409,7 @@ export class PipelineQueue {
     const { socket } = request
     const waiting = this.#queued.get(socket) ?? 0
     this.#queued.set(socket, waiting + 1)
-    // Bounds the requests in one read: Node parses all bytes it has read before it pauses.
+    // Bounds the requests of one read, because Node parses all bytes of a read before it pauses.
     if (waiting === maxQueued) {
       this.#onCut()
       socket.destroy()
@@ -418,7 +419,7 @@ export class PipelineQueue {
       const left = (this.#queued.get(socket) ?? 1) - 1
       this.#queued.set(socket, left)
       if (left === 0) resumeReading(socket)
-      // Waits until Node has flushed the response, which it does after this event, or it would end twice.
+      // Waits a tick, until Node has flushed the response: before that, Node would end the response twice.
       process.nextTick(() => {
         if (socket.writable) serve(request, response)
       })

@@ -14,7 +14,7 @@ export interface HttpExchange {
   readonly url: string
   readonly method: string
   readonly receivedAtMs: number
-  /** Names the request in the log, in its response, and in a forwarded request. */
+  /** Id that names the request in the log, in its response, and in a forwarded request. */
   readonly id: string
 }
 
@@ -31,7 +31,8 @@ export function hijackExchange (
 ): HttpExchange {
   reply.hijack()
   const { raw, originalUrl: url, method } = request
-  // Reads no more of an unwanted chunked body: parsing chunks of one byte would take all of the processor.
+  // Closes the connection instead of reading an unwanted chunked body, whose chunks of one byte would take all of the
+  // processor.
   if (!raw.complete && raw.headers['transfer-encoding'] !== undefined) reply.raw.shouldKeepAlive = false
   return {
     request: raw,
@@ -50,13 +51,13 @@ export function printLines (rawHeaders: readonly string[]): string {
   return text
 }
 
-/** Returns the value of a header line; names are as they are sent. */
+/** Returns the value of a header line by its exact name. */
 export function rawHeaderValueOf (rawHeaders: readonly string[], name: string): string | undefined {
   const at = rawHeaders.indexOf(name)
   return at === -1 ? undefined : rawHeaders[at + 1]
 }
 
-/** Header with the id of a request: of requests through a trusted proxy, and of every response. */
+/** Header with the id of a request: taken from trusted proxies, and sent with every response. */
 export const requestIdHeader = 'x-request-id'
 
 // Characters that are safe in a header, a log line and a shell.
@@ -73,31 +74,32 @@ export class RequestIds {
     return this.#prefix + (++this.#last).toString(36)
   }
 
-  /** Numbers the responses that may get an access line: ids of a proxy have no number to sample by. */
+  /** Numbers the responses that may get an access line, since a proxy's ids have no number to sample by. */
   nextLineNumber (): number {
     return ++this.#lines
   }
 }
 
-/** Returns a function that takes the id of a trusted proxy, or makes one. */
+/** Returns a function that takes the request id of a trusted proxy, or makes one. */
 export function requestIdReader (ids: RequestIds, trustProxy: readonly string[]): (request: IncomingMessage) => string {
   const isTrusted = trustedProxyCheck(trustProxy)
   return request => {
     const { headers, socket } = request
     const given = headers[requestIdHeader]
-    // Believes no client, because its ids could repeat those of other requests in the log.
+    // Takes no id from a client, because it could repeat the id of another request in the log.
     return typeof given === 'string' && idPattern.test(given) && isTrusted(socket.remoteAddress)
       ? given
       : ids.next()
   }
 }
 
-/** Number of header lines that Node parses of a request. */
+/** Most header lines of a request that Node parses. */
 export const maxHeaderLines = 1000
 
 /** Checks the requirements on every request. */
 export function checkRequest ({ headers, rawHeaders, httpVersion }: IncomingMessage): void {
-  // Node drops excess header lines silently: a dropped Accept would get another form (law 1: what is keyed is sent).
+  // Rejects excess header lines, which Node drops silently: a read without its Accept would get another form
+  // (law 1: what is keyed is sent).
   if (rawHeaders.length > 2 * maxHeaderLines) {
     throw webFrameworkError(431, `too many header lines: expected at most ${maxHeaderLines}`)
   }
@@ -105,15 +107,16 @@ export function checkRequest ({ headers, rawHeaders, httpVersion }: IncomingMess
   for (let at = 0; at < rawHeaders.length; at += 2) {
     if (rawHeaders[at]?.length === 4 && rawHeaders[at]?.toLowerCase() === 'host') hosts++
   }
-  // RFC 9112, section 3.2; Node's own check would not answer in the node's error shape.
+  // Requires one Host (RFC 9112, section 3.2), because Node's own check would not answer in the node's error shape.
   if (hosts !== 1 && (hosts !== 0 || httpVersion !== '1.0')) {
     throw webFrameworkError(400, 'expected one Host header', ['connection', 'close'])
   }
-  // Node answers 100-continue itself.
+  // Accepts 100-continue, which Node answers itself.
   if ((headers.expect ?? '100-continue').toLowerCase() !== '100-continue') {
     throw webFrameworkError(417, 'unknown expectation: expected 100-continue')
   }
-  // A small compressed body could decompress to any size before it is keyed (law 10: nothing grows without bound).
+  // Accepts no compressed body: a small one could decompress to any size before it is keyed (law 10: nothing grows
+  // without bound).
   const isPlain = (headers['content-encoding'] ?? 'identity') === 'identity' &&
     (headers['transfer-encoding'] ?? 'chunked').toLowerCase() === 'chunked'
   if (!isPlain) throw webFrameworkError(415, 'a compressed request body is not supported')

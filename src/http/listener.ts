@@ -1,9 +1,9 @@
 import { type FastifyServerOptions } from 'fastify'
 
-/** Timeouts of a listener: cut clients that send a request a byte at a time within seconds. */
+/** Timeouts of a listener, which cut clients that send a request a byte at a time within seconds. */
 export const serverTimeouts = {
   requestTimeout: 7000,
-  // Exceeds nginx's 60 s, so that load balancers close first: a request that meets our close is lost.
+  // Exceeds nginx's 60 s, so that load balancers close a connection first: a request that crosses our close is lost.
   keepAliveTimeout: 72_000
 } as const
 

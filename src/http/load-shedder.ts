@@ -3,7 +3,7 @@ import { unavailableError } from '../api/error-response.js'
 /** Options of the load shedder. */
 export interface LoadShedderOptions {
   readonly now: () => number
-  /** Lateness from which a tick counts as late; null never sheds. */
+  /** Lateness from which a tick counts as late; with null the shedder never rejects. */
   readonly lateMs: number | null
   /** Reports a read that was rejected. */
   onShed(): void
@@ -14,9 +14,9 @@ export interface LoadShedderOptions {
 /** Interval at which the caller must call `tick`. */
 export const loadTickMs = 100
 
-// Counts a tick as calm only below this share of the limit: hysteresis stops flapping at the edge.
+// Counts a tick as calm only below this share of the limit, so that shedding does not flap at the limit.
 const recoveryShare = 1 / 2
-// Sheds once late ticks outnumber calm ones by this many, so that one long garbage collection is not overload.
+// Sheds load once late ticks outnumber calm ones by this many, because one long garbage collection is no overload.
 const maxLateTicks = 8
 
 /** Sheds load while the event loop is late: rejects reads that need an upstream, so that hits are still served. */

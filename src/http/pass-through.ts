@@ -23,18 +23,19 @@ interface PluginBody {
   destroy(): void
 }
 
-// Attaches to the headers, which the plugin copies; an async context would make every promise slower.
+// Key of the forwarding function among the headers, which the plugin copies. An async context would make every promise
+// slower.
 const forwardKey = Symbol('forward')
 
-/** Headers as the plugin passes them on, with the function that really forwards the request. */
+/** Headers as the plugin passes them on, with the function that forwards the request. */
 type PluginHeaders = IncomingHttpHeaders & { readonly [forwardKey]: () => Promise<UpstreamResponse> }
 
-// The plugin requires a URL; the upstream pool chooses the real one.
+// Satisfies the plugin, which requires a URL; the upstream pool chooses the real one.
 const placeholderUpstream = 'http://upstream'
 
 /**
- * Forwards requests to the target that `choose` returns, unless it serves them itself. The plugin must not retry, open
- * connections or set headers.
+ * Forwards requests to the target that `choose` returns; `choose` may also serve the request itself. The plugin must
+ * not retry, open connections or set headers.
  */
 export function registerPassThrough (
   app: FastifyInstance,
@@ -57,14 +58,15 @@ export function registerPassThrough (
     handler: (request, reply, dest, options) =>
       reply.from(dest, {
         ...options,
-        // The plugin would parse target and body, and print them again (law 2: bytes are sacred).
+        // Hides the body from the plugin, which would parse target and body, and print them again (law 2: bytes are
+        // sacred).
         ...(request.method === 'POST' && { body: null }),
         rewriteRequestHeaders: (_request, headers): PluginHeaders => ({
           [forwardKey]: forwarderOf(context, request, reply, headers, targets.get(request) ?? '', requestMemoryBudget)
         })
       }),
     replyOptions: {
-      // Never retries: the plugin would send a failed read to a busy upstream ten more times.
+      // Never retries, because the plugin would send a failed read to a busy upstream ten more times.
       retryDelay: () => null,
       rewriteHeaders: () => ({}),
       onResponse: (request, reply, response) => {
@@ -74,7 +76,7 @@ export function registerPassThrough (
           const clientResponse = context.responseBuilder.respondForwarded(upstreamResponse)
           sendResponse(context, exchange, 'other', 'forwarded', clientResponse, upstreamResponse.source)
         } catch (error) {
-          // Catches here: the plugin would lose the error, and the client would wait forever.
+          // Responds here, because the plugin would lose the error, and the client would wait for ever.
           sendFailure(context, exchange, error)
         }
       },
@@ -132,7 +134,7 @@ function forwarderOf (
   const forwarded = {
     method,
     target,
-    // A header for varve, not for upstreams.
+    // Passes the minimum version to varve, which sends it to no upstream.
     minVersion,
     headers: {
       ...pickHeaders(headers, name => keyedHeaderNames.includes(name)),
@@ -149,7 +151,7 @@ function forwarderOf (
   return async () => await forwardUnknownRoute(proxy, forwarded, client, clientGone.signal)
 }
 
-// A client's own `x-forwarded-client` would pass for a claim of a proxy.
+// Excludes a client's own `x-forwarded-client`, which would pass for a claim of a proxy.
 function namesCaller (name: string): boolean {
   return name === 'user-agent' || (isSdkHeaderName(name) && !name.startsWith('x-forwarded-'))
 }

@@ -18,7 +18,7 @@ import { addReadRoutes } from './read-routes.js'
 import { sendFailure, type ListenerContext, sandboxHeader } from './send-response.js'
 import { headerTimeouts, serverTimeouts, withoutSchemas } from './listener.js'
 
-// Shortens Node's default of two minutes.
+// Replaces Node's default of two minutes, which is too long.
 const handshakeTimeoutMs = 5000
 
 /** Public listener; the caller starts it. */
@@ -31,7 +31,7 @@ export interface PublicApp {
   reload(context: ListenerContext): Promise<() => void>
 }
 
-/** Listeners that one configuration gives the server. */
+/** Listeners for the server, as one configuration makes them. */
 interface Listeners {
   readonly request: RequestListener
   /** Undefined if Node parses every request. */
@@ -72,7 +72,7 @@ export function publicApp (context: ListenerContext): PublicApp {
   }
 }
 
-/** Creates the server with all limits: Fastify sets none on a server that it is given. */
+/** Creates the server with all limits, because Fastify sets none on a server that it is given. */
 function createPublicServer ({ config: { limits }, certificate, clients }: ListenerContext): Server {
   const options = {
     requireHostHeader: false,
@@ -83,7 +83,7 @@ function createPublicServer ({ config: { limits }, certificate, clients }: Liste
   const server = certificate === undefined
     ? createServer(options)
     : createSecureServer({ ...options, ...certificate.identity, handshakeTimeout: handshakeTimeoutMs })
-  // Sets Node's own default, since `checkRequest` rejects requests beyond it.
+  // Sets Node's default explicitly, since `checkRequest` rejects requests with more lines.
   server.maxHeadersCount = maxHeaderLines
   clients.attach(server)
   return server
@@ -110,12 +110,12 @@ function buildApp (
       routers.push(router)
       return server
     },
-    // Decides only the scheme of the address that Fastify reports.
+    // Sets the scheme of the address that Fastify reports, and nothing else.
     https: context.certificate === undefined ? null : {},
     genReqId: idOf,
     bodyLimit: limits.bodyKb * 1024,
     ...withoutSchemas,
-    // Serves requests that arrive on open connections during a drain; each response closes its connection.
+    // Serves requests on open connections during a drain; each response then closes its connection.
     return503OnClosing: false,
     forceCloseConnections: 'idle' as const,
     exposeHeadRoutes: false,
@@ -125,7 +125,7 @@ function buildApp (
   }
   const app: FastifyInstance = fastify(options as FastifyServerOptions)
   app.setErrorHandler((error, request, reply) => sendFailure(context, hijackExchange(request, reply, context), error))
-  // Enables `elapsedTime`: Fastify records the start of a request only if a hook needs it.
+  // Adds a hook for `elapsedTime`: Fastify records the start of a request only if a hook needs it.
   app.addHook('onResponse', (_request, _reply, done) => done())
   // Reads every body; each endpoint checks its own content type.
   app.removeAllContentTypeParsers()

@@ -33,23 +33,24 @@ import { sandboxHeader, sendFailure, type ListenerContext, sendResponse } from '
 import { readBody, RequestMemoryBudget, TurnQueue } from './request-body.js'
 import { beginTrace } from './request-tracing.js'
 
-// Charges larger bodies before parsing, which costs varve more than most reads cost an upstream.
+// Size above which a body is charged before it is parsed, because parsing costs varve more than most reads cost an
+// upstream.
 const largeBodyBytes = 16 * 1024
-// Bounds the parsing of one turn of the event loop to some milliseconds; the body that exceeds this ends the turn.
+// Bounds parsing in one turn of the event loop to some milliseconds; the body that exceeds the bound ends the turn.
 const bodyBytesPerTurn = 256 * 1024
 const maxQueuedBodyBytes = 64 * 1024 * 1024
-// Bounds a turn to some milliseconds, since the event loop accepts one connection in each.
+// Bounds reads in one turn of the event loop to some milliseconds, since each turn accepts one connection.
 const readsPerTurn = 8
 
-// Background reads wait this long for room beside clients, and look for it this often.
+// Limits the wait of background reads for room beside clients, and sets how often they look for it.
 const [backgroundWaitMs, lookEveryMs] = [30_000, 100]
 
-// Varve's own health check; no node serves this path.
+// Path of varve's own health check, which no node serves.
 const healthPath = '/-/healthz'
 
 const emptyBody = Buffer.alloc(0)
 
-/** Serves a read that needs nothing of the router, with its body if it has one; returns false for other requests. */
+/** Serves a read, with its body if it has one, that needs nothing of the router; returns false for other requests. */
 export type ServeDirectly = (exchange: HttpExchange, body: Buffer | undefined) => boolean
 
 /** Routes by the endpoint table, which parses raw targets as nodes do; unknown routes are forwarded. */
@@ -59,7 +60,7 @@ export function addReadRoutes (app: FastifyInstance, context: ListenerContext): 
   const bodyTurns = new TurnQueue(bodyBytesPerTurn, maxQueuedBodyBytes)
   const readTurns = new TurnQueue(readsPerTurn)
   const requestMemoryBudget = new RequestMemoryBudget(context)
-  // Checks access by the headers alone, before any of the body is read.
+  // Checks access before any of the body is read, by the headers alone.
   app.addHook('onRequest', async (request, reply) => {
     // Exempts preflights, which carry no key.
     const isPreflight = request.method === 'OPTIONS' && context.cors.isPreflight(request.headers)
@@ -83,7 +84,7 @@ export function addReadRoutes (app: FastifyInstance, context: ListenerContext): 
       sendFailure(context, hijackExchange(request, reply, context), error)
       return
     }
-    // Reads even a chunked body that means nothing (RFC 9110, section 9.3.1), because unread chunks of one byte take
+    // Reads even a chunked body without a meaning (RFC 9110, section 9.3.1), because unread chunks of one byte take
     // memory.
     if (isWithoutBody(request)) {
       readBody(request.raw, largeBodyBytes, error => {
@@ -142,12 +143,12 @@ export function addReadRoutes (app: FastifyInstance, context: ListenerContext): 
     return undefined
   }
   registerPassThrough(app, context, requestMemoryBudget, serve)
-  // Methods that no route has are rejected, never forwarded.
+  // Rejects methods that no route has, and never forwards them.
   app.setNotFoundHandler(async (request, reply) => await serve(request, reply))
   return (exchange, body) => {
     const { request, url, method } = exchange
     const { length } = body ?? emptyBody
-    // The router rejects a body beyond the limit, and a request that no endpoint takes.
+    // Leaves to the router: a body beyond the limit, and a request that no endpoint takes.
     const isRead = method === 'GET' ? !announcesBody(request) : length > 0 && length <= maxBodyBytes
     if (!isRead || !access.isUnrestricted(request)) return false
     try {
@@ -162,7 +163,8 @@ export function addReadRoutes (app: FastifyInstance, context: ListenerContext): 
   }
 }
 
-// Load balancers see only the public listener. Their checks are no reads: they need no key, and no metric counts them.
+// Serves the health check of load balancers, which see only the public listener. The checks are no reads: they need no
+// key, and no metric counts them.
 function addHealthRoute (app: FastifyInstance, { drain, isSandbox }: ListenerContext): void {
   app.route({
     method: ['GET', 'HEAD'],
@@ -196,7 +198,8 @@ function respond (
   outcome: Outcome
 ): void {
   const isHit = outcome.name === 'hit'
-  // Remembers variants of hits only: others may never repeat. Minimum versions are in no variant key.
+  // Remembers variants of hits only, since others may never repeat. Skips minimum versions, which are in no variant
+  // key.
   const variantKey = isHit && read.minVersion === undefined ? variantKeyOf(variant) : undefined
   if (variantKey !== undefined && context.knownRequests.get(variantKey) === undefined) {
     context.knownRequests.put(variantKey, { parsed: new ParsedRequest(read) })
@@ -206,7 +209,7 @@ function respond (
   sendResponse(context, exchange, read.endpoint.name, outcomeNameOf(outcome), response, source)
 }
 
-/** Lets a background read wait until clients leave room at the upstreams that may have its version. */
+/** Delays a background read until clients leave room at the upstreams that may have its version. */
 async function admitBackground (
   { proxy: { upstreamPool, now } }: ListenerContext,
   { response }: HttpExchange,
@@ -231,7 +234,10 @@ function goneSignalOf ({ response }: HttpExchange): AbortSignal {
   return gone.signal
 }
 
-/** Finds a read that the tail can hold; nodes hold others, such as reads in BCS, in which no field proves the hash. */
+/**
+ * Finds the transaction that the tail can wait for in place of a node. Nodes hold other reads, such as reads in BCS, in
+ * which no field proves the hash.
+ */
 function awaitedMatchOf (
   { proxy: { follower }, config: { passThrough } }: ListenerContext,
   { originalUrl, method, headers }: FastifyRequest
@@ -246,7 +252,7 @@ function announcesBody ({ headers }: IncomingMessage): boolean {
   return headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined
 }
 
-// Fastify reads no body of these methods.
+// Lists methods whose bodies Fastify does not read.
 function isWithoutBody ({ method, headers }: FastifyRequest): boolean {
   return headers['transfer-encoding'] !== undefined && ['GET', 'HEAD', 'TRACE'].includes(method)
 }

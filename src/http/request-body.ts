@@ -5,7 +5,8 @@ import { BodyChunks } from '../upstreams/exchange.js'
 import { type HeldBytes, RequestBytes } from '../upstreams/in-flight-bytes.js'
 import { type ListenerContext } from './send-response.js'
 
-// Parsing a chunk costs the same for one byte as for thousands; honest clients send some hundred.
+// Limits chunks, because parsing costs the same for a chunk of one byte as of thousands; honest clients send some
+// hundred.
 const maxChunks = 16_384
 
 /**
@@ -45,13 +46,13 @@ export class TurnQueue {
   #used = 0
   #isTurnDue = false
 
-  /** Work that costs more than `perTurn` gets a turn of its own. */
+  /** Runs at most `perTurn` in one turn; work that costs more gets a turn of its own. */
   constructor (perTurn: number, maxQueued = Infinity) {
     this.#perTurn = perTurn
     this.#maxQueued = maxQueued
   }
 
-  /** Takes a part of the present turn; returns false if nothing is left of it, or others wait. */
+  /** Takes a part of the present turn; returns false if the turn is used up, or if other work waits. */
   tryStart (cost: number): boolean {
     if (this.#queue.length > 0 || this.#used >= this.#perTurn) return false
     this.#used += cost
@@ -60,8 +61,9 @@ export class TurnQueue {
   }
 
   /**
-   * Resolves when the work for a response may begin, in a later turn; never if its client leaves first. Rejects with
-   * 503 once too much waits, since clients that leave do not free memory at once (law 10: nothing grows without bound).
+   * Resolves in a later turn, in which the work for a response may begin; never if its client leaves first. Rejects
+   * with 503 once too much work waits, since clients that leave do not free memory at once (law 10: nothing grows
+   * without bound).
    */
   async waitForTurn (cost: number, response: ServerResponse): Promise<void> {
     if (this.#queued >= this.#maxQueued) {
@@ -95,13 +97,15 @@ export class TurnQueue {
   }
 }
 
-// Smaller bodies come with their heads, and are bounded by the connection limit.
+// Size up to which a body is not counted: such bodies come with their heads, and the connection limit bounds them.
 const minBodyBytes = 16 * 1024
 
-/** Bytes of client requests, of their bodies and of what is fetched for them, held until the response is over. */
+/**
+ * Budget for the bytes of client requests: their bodies and what is fetched for them, held until the response is over.
+ */
 export class RequestMemoryBudget {
   readonly #context: Pick<ListenerContext, 'config' | 'proxy' | 'metrics'>
-  // Requests that hold a large body.
+  // Bytes of requests with a large body, by their response.
   readonly #requests = new WeakMap<ServerResponse, RequestBytes>()
   readonly #chunkedBodies = new WeakMap<FastifyRequest, HeldBytes>()
 
@@ -109,21 +113,21 @@ export class RequestMemoryBudget {
     this.#context = context
   }
 
-  /** Returns the bytes of the request that this response answers. */
+  /** Returns the bytes of the request that the response answers. */
   of (response: ServerResponse, clientId: string): RequestBytes {
     return this.#requests.get(response) ?? new RequestBytes(clientId, this.#context.proxy.inFlight, response)
   }
 
   /**
-   * Takes the announced length of a body, or the limit for a chunked one; throws a 503 if none is left (law 10: nothing
-   * grows without bound).
+   * Takes the announced length of a body, or the limit if it is chunked. Throws a 503 if the budget is used up (law 10:
+   * nothing grows without bound).
    */
   takeBody (request: FastifyRequest, { raw }: FastifyReply, clientId: string): void {
     const { config: { limits }, proxy: { inFlight }, metrics } = this.#context
     const { 'transfer-encoding': coding, 'content-length': length } = request.headers
     const maxBytes = limits.bodyKb * 1024
     const bytes = coding === undefined ? Number(length ?? 0) : maxBytes
-    // Leaves a body beyond the limit to the 413, which reads nothing of it.
+    // Skips a body beyond the limit: it gets a 413, for which nothing of the body is read.
     if (!(bytes > minBodyBytes && bytes <= maxBytes)) return
     if (!inFlight.admits(clientId)) {
       metrics.overBudget()

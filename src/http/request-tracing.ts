@@ -10,7 +10,7 @@ import { rawHeaderValueOf, type RecordedRequest } from './http-exchange.js'
 /** Traces client requests. */
 export type RequestTracer = Tracer<RequestSource>
 
-// Outcomes that an upstream request decides.
+// Outcomes of requests that waited for an upstream.
 const upstreamOutcomes = new Set<OutcomeName>(['miss', 'collapsed', 'forwarded', 'unavailable'])
 
 /** Begins the trace of a request, within the trace that its client names; returns its root span. */
@@ -49,7 +49,7 @@ export function endTrace (
 // which join repeated headers.
 const traceparentPattern =
   /^(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-[0-9a-f]{2}(-[\x21-\x2b\x2d-\x7e]*)?$/
-// Ignores longer values, which no tracer sends.
+// Longest value that is parsed; no tracer sends longer ones.
 const maxLength = 512
 
 /** Returns the trace id in a request's traceparent; undefined if absent or invalid. */

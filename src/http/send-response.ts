@@ -83,7 +83,7 @@ const noHeaders: readonly string[] = []
 /** Header of every sandbox response (law 14: made-up data is never served by accident). */
 export const sandboxHeader = ['X-Varve-Sandbox', 'true'] as const
 const emptyBody = Buffer.alloc(0)
-// Leaves room for what programs say of themselves, but not for arbitrary text of a client.
+// Limits the logged user agent to what programs say of themselves, since clients may send any text.
 const maxUserAgentChars = 256
 
 /** Sends, counts and logs a response; all responses of the public listener's routes pass here. */
@@ -140,8 +140,8 @@ export function recordResponse (
 }
 
 /**
- * Answers a failed request, on a known endpoint with the current position, and reports unexpected errors. If a response
- * has begun or this fails too, closes the connection, or the client would wait.
+ * Answers a failed request, on a known endpoint with the current position, and reports unexpected errors. Closes the
+ * connection if a response has begun or the answer fails too, because the client would wait.
  */
 export function sendFailure (
   context: ListenerContext,
@@ -155,7 +155,7 @@ export function sendFailure (
   const { status } = errorResponse
   const logFields = { id, traceId: traceIdOf(request.headers) }
   if (status === 500) reportUnexpectedError(context, error, logFields)
-  // A complete response stays, although something failed after it was sent.
+  // Leaves a complete response as it is, although something failed after it was sent.
   if (response.writableEnded) return
   try {
     const endpoint = (known ?? matchEndpoint(url, method)?.endpoint)?.name
@@ -188,14 +188,14 @@ export function perRequestHeaders (
   { rawHeaders }: ClientResponse
 ): readonly string[] {
   if (origin === undefined && !drain.isDraining) return isSandbox ? sandboxHeader : noHeaders
-  // A granted preflight already has its CORS headers.
+  // Skips a granted preflight, which already has its CORS headers.
   const granted = origin === undefined || method === 'OPTIONS'
     ? []
     : cors.headersFor(origin, rawHeaders)
   return [...(isSandbox ? sandboxHeader : noHeaders), ...granted, ...(drain.isDraining ? ['connection', 'close'] : [])]
 }
 
-// Bytes of the body; undefined for a streamed one without a length.
+// Returns the bytes of the body; undefined for a streamed body without a length.
 function bodyBytesOf ({ status, body, rest, rawHeaders }: ClientResponse, method: string): number | undefined {
   if (isBodiless(method, status)) return 0
   if (rest === undefined) return body?.length ?? 0
@@ -215,17 +215,19 @@ function writeBody (
   if (body === undefined || hasNoBody) raw.end()
   else {
     writeInChunks(clients, body, raw, last => raw.end(last))
-    // Counts a short body too while the kernel has not taken it.
+    // Counts a short body too if the socket still has unsent bytes.
     if (body.length <= 2 * chunkBytes && (raw.socket?.writableLength ?? 0) > 0) clients.trackBody(raw, body)
   }
 }
 
-// HEAD, 204 and 304 have no body, although headers may describe one (RFC 9110, section 6.4.1).
+// Returns true for HEAD, 204 and 304, which have no body, although headers may describe one (RFC 9110, section 6.4.1).
 function isBodiless (method: string, status: number): boolean {
   return method === 'HEAD' || status === 204 || status === 304
 }
 
-/** Streams a body. If the upstream breaks off, closes the connection, or the client would take the body for whole. */
+/**
+ * Streams a body. Closes the connection if the upstream breaks off, because the client would take the body for whole.
+ */
 function stream (
   clients: ConnectionLimiter,
   firstPart: Buffer | undefined,
@@ -233,7 +235,7 @@ function stream (
   raw: ServerResponse
 ): void {
   const destroyRest = (): void => rest.destroy()
-  // Covers clients that leave before the pipeline starts; the pipeline handles clients that leave later.
+  // Covers a client that leaves before the pipeline starts; the pipeline covers one that leaves later.
   if (raw.destroyed) destroyRest()
   raw.once('close', destroyRest)
   writeInChunks(clients, firstPart ?? emptyBody, raw, last => {
@@ -244,7 +246,9 @@ function stream (
   })
 }
 
-/** Writes a long body in chunks, since Node reports no progress within one write; slow readers show between chunks. */
+/**
+ * Writes a long body in chunks, because Node reports no progress within one write: between chunks a slow reader shows.
+ */
 function writeInChunks (
   clients: ConnectionLimiter,
   body: Buffer,
@@ -254,7 +258,7 @@ function writeInChunks (
   if (body.length > 2 * chunkBytes) clients.trackBody(raw, body)
   let at = 0
   const writeMore = (): void => {
-    // Sends up to two chunks at once, because few clients take those in two steps.
+    // Sends up to two chunks at once, because few clients would take two chunks in two steps.
     if (body.length - at <= 2 * chunkBytes) return onLastChunk(at === 0 ? body : body.subarray(at))
     if (raw.write(body.subarray(at, at += chunkBytes))) writeMore()
     else raw.once('drain', writeMore)
@@ -278,13 +282,14 @@ export function writeHead (
     const lines = ['content-length', String(body.length), ...extraHeaders]
     if (writePrintedHead(response, status, text, lines)) return
   }
-  // Passes the reason: a head that Node rejects would otherwise leave its reason on the error response.
+  // Passes the reason phrase: if Node rejects the head, its phrase would stay in `statusMessage`, and the error
+  // response would carry it.
   response.writeHead(status, reason, rawHeaders.concat(extraHeaders, requestIdHeader, requestId))
 }
 
 /**
- * Returns the fields to log; undefined if the response gets no line. Errors and slow responses always get one, others
- * by their share: numbers of requests are consecutive, so the share is exact and its lines are evenly spread.
+ * Returns the fields to log; undefined if the response gets no line. Errors and slow responses always get a line. Other
+ * responses get one by their share of consecutive numbers, which is exact and evenly spread.
  */
 function accessLineOf (
   { accessFields: chosen, accessSample, accessSlowMs }: Config['log'],

@@ -8,23 +8,25 @@ import { type InFlightBytes } from '../upstreams/in-flight-bytes.js'
 import { describeChainMismatch } from '../chain/describe-chain-mismatch.js'
 import { type DrainFlag } from './listener.js'
 
-// Looks at the requests of 10 to 15 s: the step that is not over, and two before.
+// Number of steps with the errors of the last 10 to 15 s: the step that is not over, and two before.
 const errorSteps = 3
-// Looks at five minutes, as the cards of the status page do.
+// Number of steps of five minutes, the time that the cards of the status page show.
 const rejectedSteps = 60
-// Share of failed requests from which clients count as affected, not a few requests.
+// Share of failed requests above which clients count as affected.
 const redShare = 0.01
-// Share of rejected requests that is more than single clients with mistakes, as in VarveClientsLimited.
+// Share of rejected requests above which they are more than a few clients' mistakes, as in VarveClientsLimited.
 const rejectedShare = 0.05
-// Fewer rejected requests are a person who tries something.
+// Least number of rejected requests: fewer come from a person who tries something.
 const minRejected = 5
 
-/** Lists what is wrong in this process, requests aside: the one rule of page, /readyz, /status.json and alerts. */
+/**
+ * Lists what is wrong in this process, requests aside: page, /readyz, /status.json and alerts all follow this one rule.
+ */
 export function statusConditionsOf (sources: StatusSources): StatusCondition[] {
   const { tracker, upstreamPool: { upstreams }, drain, clients, loadShedder, inFlight, info } = sources
   return [
     ...Object.values(processAlerts).flatMap(conditionsOf => conditionsOf(sources)),
-    // Warns earlier than VarveCertificateExpiresInTwoDays.
+    // Warns earlier than the alert VarveCertificateExpiresInTwoDays.
     ...sources.degradedCertificate().map(amber),
     ...(drain.isDraining ? [draining] : []),
     ...(tracker.sharedHeads?.fault === undefined
@@ -69,7 +71,7 @@ function withErrors (conditions: readonly StatusCondition[], { outcomes }: Recen
   return [{ level: failed / all >= redShare ? 'red' : 'amber', text }, ...conditions]
 }
 
-/** Names many rejected requests: they are no errors of varve, so nothing else here shows them. */
+/** Reports many rejected requests, which are no errors of varve, so that no other condition shows them. */
 function rejectedIn ({ outcomes }: RecentRequests): StatusCondition[] {
   const all = requestsIn(outcomes, rejectedSteps)
   const reasons = {
@@ -88,7 +90,7 @@ function requestsIn (outcomes: RecentRequests['outcomes'], steps: number, ago = 
   return Object.values(outcomes).reduce((total, counts) => total + sumOf(counts, steps, ago), 0)
 }
 
-/** Adds up the last steps, or those before the last `ago`. */
+/** Adds up the last steps, or as many steps before the last `ago`. */
 function sumOf (counts: readonly number[], steps: number, ago = 0): number {
   const end = counts.length - ago
   return counts.slice(Math.max(0, end - steps), end).reduce((total, count) => total + count, 0)
@@ -140,12 +142,12 @@ export interface StatusCondition {
   readonly text: string
 }
 
-/** Clients get errors, or no upstream is usable. */
+/** Condition in which clients get errors, or no upstream is usable. */
 function red (text: string): StatusCondition {
   return { level: 'red', text }
 }
 
-/** Clients do not notice it yet. */
+/** Condition that clients do not notice yet. */
 function amber (text: string): StatusCondition {
   return { level: 'amber', text }
 }
@@ -159,7 +161,7 @@ export function missingWorkers (ready: number, wanted: number): StatusCondition[
   return ready >= wanted ? [] : [ready === 0 ? red(text) : amber(text)]
 }
 
-/** Returns the worst level of some conditions. */
+/** Returns the worst level of the conditions. */
 export function levelOf (conditions: readonly StatusCondition[]): Level {
   if (conditions.some(({ level }) => level === 'red')) return 'red'
   return conditions.length > 0 ? 'amber' : 'green'
@@ -202,7 +204,7 @@ export interface StatusSources {
   /** Undefined if nothing follows. */
   readonly follow: () => FollowStatus | undefined
   readonly recent: { readonly snapshot: RecentSnapshot }
-  /** Tiers in use. */
+  /** Tiers in use, with their status. */
   readonly tiers: ReadonlyArray<{ readonly name: StoreName, readonly status: TierStatus }>
   /** Reasons why lower tiers are degraded. */
   readonly degradedTiers: () => readonly string[]
@@ -213,7 +215,7 @@ export interface StatusSources {
 /** Recent requests as conditions read them. */
 export type RecentRequests = Omit<RecentSnapshot, 'totals'>
 
-// Words of a varve that has no upstream for a miss.
+// Words for a varve that serves hits, but has no upstream for a miss.
 const cacheOnly = 'serving cache only: no upstream is usable'
 
 /** Thresholds and waits of alerts that page, as config/prometheus-rules.yml has them. */
@@ -229,7 +231,7 @@ export const paging = {
  * test/http/paging-conditions.test.ts compares names, thresholds and waits with the rules.
  */
 export const processAlerts = {
-  // At once: every read is 503 already.
+  // Pages at once, because every read gets 503 already.
   VarveNotReady: ({ tracker, upstreamPool: { upstreams } }) =>
     tracker.position === undefined
       ? [red(describeChainMismatch(upstreams, tracker) ?? 'no upstream has been reached yet')]
@@ -269,7 +271,7 @@ export const requestAlerts = {
       return sumOf(failed, window, ago) > share * requests && requests > perSecond * windowMinutes * 60 &&
         sumOf(failed, lastMinutes * stepsPerMinute, ago) > 0
     }
-    // A younger process has not waited yet.
+    // Returns nothing for a process that has not run as long as the wait.
     if (failed.length <= wait) return []
     for (let ago = 0; ago <= wait; ago++) if (!isFailing(ago)) return []
     const shown = shareOf(sumOf(failed, window), requestsIn(outcomes, window))

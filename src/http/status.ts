@@ -15,7 +15,10 @@ import {
   type StatusSources
 } from './status-conditions.js'
 
-/** Level of a varve, with its faults in words; ready as long as hits can be served (law 6: the cache can only help). */
+/**
+ * Level of a varve, with its faults in words. A varve is ready as long as it can serve hits (law 6: the cache can only
+ * help).
+ */
 export interface OverallStatus {
   readonly ready: boolean
   readonly level: Level
@@ -33,7 +36,10 @@ function isReady ({ drain, tracker, upstreamPool, needsUpstream }: StatusSources
     (!needsUpstream() || upstreamPool.upstreams.some(canServe))
 }
 
-/** Returns true until a second poll has confirmed a failure, since a balancer must not react to a lost connection. */
+/**
+ * Returns true for an upstream that is up, or whose failure a second poll has not confirmed: a balancer must not react
+ * to one lost connection.
+ */
 function canServe ({ isCordoned, isUp, state, health }: Upstream): boolean {
   return !isCordoned && (isUp || (state === 'down' && health.hasFailedOnce))
 }
@@ -49,8 +55,8 @@ export function statusOf (sources: StatusSources) {
 }
 
 /**
- * Builds the status of a process, without the errors that its clients get. u64s are texts, since JSON numbers lose
- * digits (law 2: bytes are sacred).
+ * Builds the status of a process, without the errors that its clients get. Prints u64s as texts, since JSON numbers
+ * lose digits (law 2: bytes are sacred).
  */
 export function processStatusOf (sources: StatusSources) {
   const { tracker, upstreamPool, drain, info, recent, tiers, inFlight, follow } = sources
@@ -81,14 +87,14 @@ function processPositionOf ({ tracker }: StatusSources) {
   }
 }
 
-/** Builds what a status says of requests: of the last ten minutes, and since the start. */
+/** Builds the part of a status about requests: of the last ten minutes, and since the start. */
 function trafficStatusOf ({ totals, ...recent }: RecentSnapshot) {
   return { recent, totals: summaryOf(totals, definitionOf('varve_request_duration_seconds').bounds) }
 }
 
 type TierStatuses = Readonly<Record<TierName, TierStatus> & Partial<Record<StoreName, TierStatus>>>
 
-/** Builds the statuses of all tiers by name; memory that workers share is left out if they share none. */
+/** Builds the statuses of all tiers by name; leaves out the memory that workers share if they share none. */
 function tierStatusesOf (statusOf: (name: StoreName) => TierStatus): TierStatuses {
   const statuses = storeNames.map(name => [name, statusOf(name)] as const)
   return Object.fromEntries(statuses.filter(([name, { state }]) => name !== 'shared' || state === 'up')) as TierStatuses
@@ -114,7 +120,7 @@ function upstreamStatusOf (
       ? String(servedVersion > window.head ? servedVersion - window.head : 0n)
       : undefined,
     lagSeconds: roundedMs(lagSecondsOf(upstream, upstreams, servedStamp)),
-    // Age of the position above.
+    // Age of the position that `version` and `oldestVersion` are from.
     ageMs: window && Math.round(upstream.stampAgeMs),
     latencyMs: roundedMs(health.latencyMs),
     p95Ms: roundedMs(health.readLatency.p95),
@@ -141,8 +147,7 @@ function roundedMs (ms: number | undefined): number | undefined {
 export type WorkerStatus = ProcessStatus & { readonly pid: number }
 
 /**
- * Returns the worker furthest ahead. Of several at the same head, the worker that has had it longest saw best when the
- * head last moved.
+ * Returns the worker that is furthest ahead. Of several at the same head, returns the worker that had the head first.
  */
 function furthestOf (statuses: readonly WorkerStatus[]): WorkerStatus | undefined {
   const headAgeOf = ({ position }: WorkerStatus): number => position?.headAgeMs ?? 0
@@ -166,7 +171,7 @@ export function mergeStatuses (
   const furthest = furthestOf(statuses)
   const ready = statuses.filter(status => status.ready).length
   const own = [...(isStopping ? [draining] : []), ...missingWorkers(ready, wantedWorkers)]
-  // Keeps one condition per text: workers report the same upstreams, whose lag each measures at another moment.
+  // Keeps one condition per text, because workers report the same upstreams, each with a lag of another moment.
   const byText = new Map(
     [...own, ...statuses.flatMap(({ conditions }) => conditions)].map(
       each => [each.text.replace(/\b\d+ s\b/g, ''), each]
