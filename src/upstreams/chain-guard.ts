@@ -6,7 +6,10 @@ export type QuarantineReason = string
 /** Error for a response of a quarantined upstream, which is never used. */
 export class QuarantinedError extends Error {}
 
-/** Error for a response whose position contradicts or jumps ahead of our chain, without a proof; it is never used. */
+/**
+ * Error for a response whose position, without a proof, contradicts our chain or jumps ahead of it; the response is
+ * never used.
+ */
 export class UnprovenPositionError extends Error {
   constructor (upstream: string) {
     super(`${upstream} sent a position that nothing proves`)
@@ -17,7 +20,9 @@ export class UnprovenPositionError extends Error {
  * Guards one upstream's responses, so that none of another chain is used (law 7: chains never mix); `chain/` decides.
  */
 export interface ChainGuard {
-  /** True once its chain was verified, until it fails, loses a connection, or the chain is reset. */
+  /**
+   * True once the upstream's chain was verified, until the upstream fails, loses a connection, or the chain is reset.
+   */
   readonly isVerified: boolean
   /** True if the next response with a position is verified before it is used. */
   readonly isVerificationDue: boolean
@@ -25,15 +30,15 @@ export interface ChainGuard {
   readonly quarantineReason: QuarantineReason | undefined
   /** Chain id that a quarantined upstream serves. */
   readonly quarantinedChainId: number | undefined
-  /** True if a response without position headers may be used; it may be of any chain. */
+  /** True if a response without position headers may be used, although it may be of any chain. */
   readonly acceptsUnstamped: boolean
   /** Records the end of a request; after a failure the upstream is verified again. */
   recordFetch(hasSucceeded: boolean): void
   /** True if the upstream must be verified before a response with this position is used. */
   needsVerification(stamped: ResponsePosition): boolean
   /**
-   * Verifies the upstream; concurrent callers share one verification. Resolves with true if it compared this position.
-   * Rejects when the result is unknown now.
+   * Verifies the upstream; concurrent callers share one verification. Resolves with true if the verification compared
+   * this position. Rejects while the result cannot be known.
    */
   verify(stamped: ResponsePosition, sentAtMs: number): Promise<boolean>
   /** Throws if the position is still not believed after a verification. */
@@ -42,9 +47,9 @@ export interface ChainGuard {
   quarantine(): void
   /** Throws QuarantinedError if the upstream is quarantined. */
   rejectIfQuarantined(): void
-  /** Verifies again as a routine check if one is due; a check that fails to run changes nothing. */
+  /** Verifies again if a routine check is due; a check that cannot run changes nothing. */
   reverifyIfDue(stamped: ResponsePosition | undefined): Promise<void>
-  /** Records that another read has just shown our chain, in place of a routine check. */
+  /** Records that another read has just shown our chain, so that no routine check is due. */
   recordSameChain(): void
   /** Forces a new verification before the next response is used. */
   markUnverified(): void

@@ -6,9 +6,10 @@ import { type InFlightBytes } from './in-flight-bytes.js'
 import { type UpstreamRequest } from './upstream-request.js'
 import { type ExchangeConnections } from './exchange.js'
 
-// Fallback beyond the caller's own timeout.
+// Time that the connection waits beyond the caller's own timeout, in case that fails.
 const headersGraceMs = 1000
-// Shorter than what load balancers allow. Each connection that ends costs a proof of the chain, and nodes end none.
+// Ends idle connections before load balancers do. A longer time saves proofs: each connection that ends costs a proof
+// of the chain, and nodes end none.
 const idleConnectionMs = 30_000
 
 /** Connection settings of one upstream. */
@@ -21,7 +22,7 @@ export interface UpstreamConnectionOptions extends Omit<DnsMonitorOptions, 'host
   /** Certificate and key that the upstream asks for; both or neither. */
   readonly certFile?: string | null
   readonly keyFile?: string | null
-  /** Asks the proxy that HTTP_PROXY, HTTPS_PROXY and NO_PROXY name. */
+  /** Sends requests through the proxy that HTTP_PROXY, HTTPS_PROXY and NO_PROXY name. */
   readonly proxy?: boolean | null
   /** CAs trusted besides `caFile`; absent: those of Node.js. */
   readonly caCertificates?: readonly string[]
@@ -41,7 +42,7 @@ export class ConnectionPool implements ExchangeConnections {
   readonly #origin: string
   readonly #prefix: string
   readonly #headers: Readonly<Record<string, string>>
-  // Header lines of requests without a body, by their own headers, which reads share.
+  // Header lines of requests without a body, by the headers object, which reads share.
   readonly #lines = new WeakMap<UpstreamRequest['headers'], string[]>()
   readonly #dnsMonitor: DnsMonitor
   readonly #tls: buildConnector.BuildOptions
@@ -58,7 +59,7 @@ export class ConnectionPool implements ExchangeConnections {
     this.#options = options
     this.#origin = origin
     this.#prefix = pathname.replace(/\/+$/, '')
-    // Lower case, so that a configured header replaces ours whatever its case.
+    // Converts names to lower case, so that a configured header replaces ours whatever its case.
     this.#headers = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]))
     this.#tls = { timeout: timeoutMs, rejectUnauthorized: true, ...tlsOptionsOf(options) }
     this.#dnsMonitor = new DnsMonitor({
@@ -68,7 +69,7 @@ export class ConnectionPool implements ExchangeConnections {
       onMoved: () => {
         this.#dispatcher.close().catch(() => {})
         this.#dispatcher = this.#open()
-        // The new address may be of a node on another chain.
+        // Reports a loss, because the new address may be of a node on another chain.
         options.onConnectionLost?.()
       }
     })
@@ -86,12 +87,11 @@ export class ConnectionPool implements ExchangeConnections {
     }
     if (this.#options.proxy !== true) return this.#openPool(this.#origin, connect)
     return new EnvHttpProxyAgent({
-      // Leaves a proxy's own connector alone: it leads to the proxy, whose address says nothing about the upstream's
-      // name.
+      // Leaves a proxy's own connector alone: the proxy's address says nothing about the upstream's name.
       factory: (origin, options) => this.#openPool(origin, (options as Pick<Pool.Options, 'connect'>).connect),
       connect,
       requestTls: this.#tls,
-      // The CA of the upstream says nothing about the proxy.
+      // Trusts no CA of the upstream for the proxy.
       proxyTls: { ...this.#tls, secureContext: undefined },
       // Uses a tunnel for https and absolute targets for http, as other clients do.
       proxyTunnel: false
@@ -104,7 +104,7 @@ export class ConnectionPool implements ExchangeConnections {
       connections: maxConcurrent,
       pipelining: 1,
       keepAliveTimeout: idleConnectionMs,
-      // The caller's timer comes first; this one only guards against its failure.
+      // Waits longer than the caller's timer, and guards only against that timer's failure.
       headersTimeout: timeoutMs + headersGraceMs,
       bodyTimeout: timeoutMs,
       ...(connect && { connect })
@@ -156,7 +156,8 @@ export class ConnectionPool implements ExchangeConnections {
   }
 }
 
-// `ca` alone would replace the default CAs; a shared context parses all of them once instead of per connection.
+// Builds one context for all connections, which would each parse the CAs again; `ca` alone would replace the default
+// CAs.
 function tlsOptionsOf ({
   caFile,
   caCertificates = rootCertificates,

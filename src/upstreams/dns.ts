@@ -37,12 +37,12 @@ interface CachedName {
   rotation: number
 }
 
-// Answers younger than this are used without a lookup, so a burst of connections resolves once.
+// Age up to which an answer is used without a lookup, so that a burst of connections resolves the name once.
 const freshMs = 1000
-// Waits this long, or this share of the timeout, before a stale answer is used (RFC 8767, section 5).
+// Waits this long, or this share of the timeout, for a lookup, then uses a stale answer (RFC 8767, section 5).
 const staleAfterMs = 1000
 const staleAfterShare = 1 / 5
-// Ends before the caller's timeout and before a poll's (7 s), so the failure is reported as DNS and not as silence.
+// Ends a lookup before the caller's timeout and before a poll's (7 s), so that the failure is reported as one of DNS.
 const maxLookupMs = 6500
 const maxLookupShare = 0.9
 // Limits the age of stale answers (RFC 8767, section 5).
@@ -100,7 +100,8 @@ export class DnsCache {
         addresses
       ) ?? latest.addresses
     } catch (error) {
-      // ENOTFOUND cleared the entry: a name that no longer exists has no stale answer.
+      // Rejects without an earlier answer: ENOTFOUND drops it, because a name that no longer exists has no stale
+      // answer.
       if (entry.latest === undefined) throw error
       return latest.addresses
     }
@@ -168,12 +169,15 @@ export interface DnsMonitorOptions extends Omit<DnsCacheOptions, 'onAnswer'> {
 }
 
 const defaultResolveEveryMs = 15_000
-// Two equal lookups in a row make addresses steady. Answers of rotating names vary, so their addresses expire only
-// after 40 intervals.
+// Expires steady addresses, which two equal lookups in a row have shown, after less than two intervals. Answers of
+// rotating names vary, so their addresses expire only after 40 intervals.
 const steadyAfterIntervals = 1.8
 const expiredAfterIntervals = 40
 
-/** Notices that a host name has left addresses of open connections; much later for names with rotating answers. */
+/**
+ * Notices that a host name no longer resolves to the addresses of open connections; much later for names with rotating
+ * answers.
+ */
 export class DnsMonitor {
   /** Lookup function for sockets; undefined if the host is an IP address. */
   readonly lookup: LookupFunction | undefined

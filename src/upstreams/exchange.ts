@@ -10,9 +10,10 @@ import { type CancelSignal, type UpstreamRequest } from './upstream-request.js'
 /** Status, headers, and the body or its beginning. */
 export type ReceivedResponse = Pick<UpstreamResponse, 'status' | 'headers' | 'body' | 'rest' | 'isOverBudget'>
 
-// Buffers errors up to this size even for streamed responses: their body decides whether another upstream is tried.
+// Buffers errors up to this size even for streamed responses, because an error's body decides if another upstream is
+// tried.
 const maxErrorBytes = 65_536
-// Shorter bodies mostly come in one piece, which needs no buffer of its own.
+// Size from which a body gets a buffer of its own, because shorter ones mostly come in one piece.
 const minAllocatedBytes = 65_536
 
 /** Part of an upstream's connections that an exchange uses. */
@@ -65,7 +66,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     })
     signal?.addEventListener('abort', this.#onAbort, { once: true })
     connections.dispatch(request, this)
-    // The signal may have come while the request waited for its slot.
+    // Cancels at once if the signal came while the request waited for its slot.
     if (signal?.aborted === true) this.#onAbort()
   }
 
@@ -89,9 +90,9 @@ export class Exchange implements Dispatcher.DispatchHandler {
     if (status < 200) return
     this.#head = { status, headers }
     const { isStreamed, method } = this.#request
-    // A response to HEAD has no body, whatever Content-Length says.
+    // Expects no body in a response to HEAD, whatever Content-Length says.
     const isBodiless = method === 'HEAD'
-    // A streamed body may take as long as its reader; it keeps the slot until its end.
+    // Streams a body as long as its reader takes, and keeps the slot until the body's end.
     const maxBufferedBytes = isStreamed === true ? 0 : this.#connections.maxBufferedBytes
     this.#maxBufferedBytes = isBodiless ? Infinity : Math.max(maxBufferedBytes, status >= 400 ? maxErrorBytes : 0)
     // Streams at once if Content-Length exceeds the limit.
@@ -100,7 +101,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     if (length > this.#maxBufferedBytes) return this.#switchToStream(controller)
     if (!(length > minAllocatedBytes) || isBodiless) return
     if (!this.#canBuffer(length)) return this.#switchToStream(controller)
-    // One buffer for the whole body: joining chunks would take its bytes twice.
+    // Allocates one buffer for the whole body, because joining chunks would take its bytes twice.
     const buffer = Buffer.allocUnsafeSlow(length)
     this.#allocatedBytes = length
     this.#body = new BodyChunks(buffer)
@@ -112,7 +113,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
       if (!this.#rest.push(chunk)) controller.pause()
       return
     }
-    // Counts a whole body only if it waits: this one goes through to the client's socket at once.
+    // Counts no body that came whole in one chunk, because it goes through to the client's socket at once.
     if (chunk.length === this.#announcedBytes && this.#body.length === 0 && this.#allocatedBytes === 0) {
       this.#body.add(chunk)
       return
@@ -156,7 +157,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     this.#deferred = undefined
   }
 
-  /** Returns what was buffered, and hands its bytes over to the client request. */
+  /** Returns the buffered body, and hands its bytes over to the client request. */
   #takeBody (): Buffer {
     const { isJoined } = this.#body
     const body = this.#body.join()
@@ -189,10 +190,10 @@ export class Exchange implements Dispatcher.DispatchHandler {
   }
 
   #switchToStream (controller: Dispatcher.DispatchController): void {
-    // Applies back-pressure: nothing more is received until the reader reads.
+    // Applies back-pressure: receives nothing more until the reader reads.
     controller.pause()
     const rest = new Readable({
-      // Fixed, since the default differs between Node versions; bounds the memory of a slow reader.
+      // Bounds the memory of a slow reader, since the default differs between Node versions.
       highWaterMark: 16_384,
       read: () => controller.resume(),
       destroy: (error, done) => {
@@ -200,11 +201,11 @@ export class Exchange implements Dispatcher.DispatchHandler {
         done(error)
       }
     })
-    // Destroying an unread complete body emits an error; without a listener it would end the process.
+    // Listens for the error that destroying an unread complete body emits, which would otherwise end the process.
     rest.on('error', () => {})
     this.#rest = rest
     this.#resolve(rest)
-    // Takes the bytes of its buffers until the exchange is over.
+    // Takes the bytes of the body's buffers from the budget until the exchange is over.
     const length = Number(this.#head?.headers['content-length'])
     this.#replaceHeld(
       this.#connections.inFlight?.take(length < bytesPerStream ? Math.max(0, length) : bytesPerStream, this.#clientId)
@@ -213,16 +214,17 @@ export class Exchange implements Dispatcher.DispatchHandler {
   }
 }
 
-// Larger chunks stay as they came: copying them costs more than the object that each needs.
+// Keeps larger chunks as they came, because copying costs more than the object that each chunk needs.
 const minOwnBytes = 8192
 const minSlabBytes = 8192
 const maxSlabBytes = 65_536
-// A small chunk would keep the whole read in which it came, which may be this many times larger at most.
+// Copies a chunk if the read that it came in is more than this many times larger, because the chunk would keep the
+// whole read.
 const maxWaste = 4
 
 /**
- * Collects a body. Copies small chunks together: a megabyte in chunks of one byte would otherwise take hundreds (law
- * 10: nothing grows without bound).
+ * Collects a body, and copies small chunks together: a megabyte in chunks of one byte would take hundreds (law 10:
+ * nothing grows without bound).
  */
 export class BodyChunks {
   #chunks: Buffer[] = []
@@ -288,7 +290,7 @@ export function isFramed (headers: ResponseHeaders): boolean {
   return headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined
 }
 
-/** Returns the bytes of a body; those that its head announces, if it streams. */
+/** Returns the number of bytes of a body; for a streamed body, the number that its head announces. */
 export function bytesOf ({ body, rest, headers }: ReceivedResponse): number {
   const announced = rest === undefined ? undefined : headers['content-length']
   return typeof announced === 'string' && /^\d{1,15}$/.test(announced) ? Number(announced) : body.length

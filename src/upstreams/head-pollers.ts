@@ -14,14 +14,14 @@ import { UpstreamFailure, isInconclusive } from './upstream-failure.js'
 import { type UpstreamRequest, probeRequest } from './upstream-request.js'
 import { type Upstream } from './upstream.js'
 
-/** Upstream, transport, interval and notifications of polling one upstream. */
+/** Upstream that is polled, with transport, interval and notifications. */
 export interface HeadPollOptions {
   readonly upstream: PolledUpstream & { markSilent(): void }
   readonly fetch: (request: UpstreamRequest) => Promise<UpstreamResponse>
-  /** Learns a head; returns `other_chain` for one that is not of our chain. */
+  /** Learns a head; returns `other_chain` if the head is not of our chain. */
   readonly heads: { learn(position: Position, family: string, encryptionKey: string | undefined): string }
   readonly pollMs: number
-  /** Returns the time since a peer reported a head that was new here; without peers none does. */
+  /** Returns the time since a peer reported a head that was new here; absent without peers. */
   readonly peerHeadAgeMs?: () => number
   readonly now: () => number
   readonly onRelease: (release: string) => void
@@ -54,7 +54,7 @@ export class HeadPoller {
       onTick?.()
     }
     const intervalMs = pollIntervalMs(pollMs)
-    // Processes that start together poll at different times, so that one poll can serve the others.
+    // Offsets the polls of processes that start together, so that one poll can serve the others.
     this.#timer = setTimeout(() => {
       this.#timer = setInterval(tick, intervalMs).unref()
       tick()
@@ -106,12 +106,13 @@ export class HeadPoller {
         if (!isOffChain && polled.release !== undefined) onRelease(polled.release)
       }
     } catch (error) {
-      // The upstream client counts the failure. A cancelled, unsent or overtaken poll says nothing about the upstream.
+      // Leaves a failure to the upstream client, which counts it. Ignores a cancelled, unsent or overtaken poll, which
+      // says nothing about the upstream.
       const isIgnored = error instanceof UpstreamFailure && isInconclusive(error)
       if (this.#isStopped || isIgnored || sentAtMs < this.#respondedAtMs) return
       isOffChain = error instanceof QuarantinedError || error instanceof UnprovenPositionError
     }
-    // The upstream answers, but without a position. An upstream that limits us or fails is not silent.
+    // Records an upstream that responds without a position. An upstream that limits our rate or fails is not silent.
     if (stamped === undefined && !isOffChain && upstream.state === 'up') upstream.markSilent()
     onPolled()
   }
@@ -119,7 +120,7 @@ export class HeadPoller {
 
 /** Returns true if an upstream reports a head, whatever its health. */
 export async function isReachable (upstream: Pick<Upstream, 'send' | 'timeoutMs'>): Promise<boolean> {
-  // One failure alone proves nothing.
+  // Tries twice, because one failure alone proves nothing.
   return (await readHeadInTime(upstream) ?? await readHeadInTime(upstream)) !== undefined
 }
 
@@ -147,7 +148,7 @@ async function fetchHeadAndRelease (
   const index = await sendProbe(fetch, indexTarget)
   const release = index.status === 200 ? releaseInIndex(index.body) : undefined
   if (index.status === 200 && index.stamped !== undefined) return { stamped: index.stamped, release }
-  // An upstream that fails or limits us gets no second request.
+  // Sends no second request to an upstream that fails or limits our rate.
   if (index.status === 429 || index.status >= 500) return { stamped: undefined, release }
   const gas = await sendProbe(fetch, gasEstimateTarget)
   return { stamped: gas.status === 200 ? gas.stamped : undefined, release }
@@ -198,7 +199,9 @@ export class HeadPollers {
     await this.#waitForChain(async poll => await poll.poll())
   }
 
-  /** Resolves after the first polls of unknown upstreams before this one in configuration order. */
+  /**
+   * Resolves after the first polls of those upstreams before this one, in configuration order, whose state is unknown.
+   */
   async waitForEarlier (earlierThan: Upstream): Promise<void> {
     const earlier = this.#heads.slice(0, this.#heads.findIndex(({ upstream }) => upstream === earlierThan))
     await Promise.all(earlier.map(async ({ upstream, poll }) => {
@@ -216,8 +219,8 @@ export class HeadPollers {
   }
 
   /**
-   * Polls healthy upstreams at once, because a request waits for a version. Down ones have their own polls, and the
-   * slots of busy ones belong to reads.
+   * Polls healthy upstreams at once, because a request waits for a version. Skips those that are down, which have polls
+   * of their own, and busy ones, whose slots belong to reads.
    */
   pollForWaiters (): void {
     for (const { upstream, poll } of this.#heads) {

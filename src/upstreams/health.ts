@@ -1,17 +1,18 @@
 import { headerOf, type UpstreamResponse } from '../api/upstream-response.js'
 
-// Keeps 500 samples; below 50, a few slow reads would distort the percentile.
+// Limits the window of latencies; below `minSamples`, a few slow reads would distort the percentile.
 const maxSamples = 500
 const minSamples = 50
-// Sorting costs much beside a read, and one more sample changes little.
+// Computes the percentile only after this many samples: sorting costs much beside a read, and one sample changes
+// little.
 const recomputeEvery = 25
 
 // Backoff after a 429 without a readable Retry-After.
 const defaultBackoffMs = 1000
 const circuitOpensAfterFailures = 5
-// Time after which an upstream is asked again for reads that it did not serve.
+// Time after which an upstream gets reads again that it said it does not serve.
 const disabledMs = 60_000
-// Smoothing factor of the moving average: about the last dozen latencies count.
+// Smoothing factor of the moving average, in which about the last dozen latencies count.
 const latencyWeight = 0.15
 // Caps Retry-After, so that every upstream is tried again within an hour.
 const maxBackoffMs = 3_600_000
@@ -32,7 +33,7 @@ export class Health {
   #isUnreachable = false
   #hasResponded = false
   #backsOffUntilMs = -Infinity
-  // Few kinds of reads can be switched off, each in two representations.
+  // Times by kind of read; few kinds can be switched off, each in two representations.
   readonly #disabledUntilMs = new Map<string, number>()
 
   constructor (now: () => number) {
@@ -51,7 +52,7 @@ export class Health {
     return this.isBackingOff ? 'backing_off' : 'up'
   }
 
-  /** True after one failure that no second one has confirmed. */
+  /** True after one failure, until a second one confirms it or a success ends it. */
   get hasFailedOnce (): boolean {
     return this.#hasResponded && this.#failures === 1
   }
@@ -79,28 +80,31 @@ export class Health {
     this.lastFailure = undefined
   }
 
-  /** Records a success by which the upstream says that it serves no such reads. */
+  /** Records a success in which the upstream says that it does not serve such reads. */
   recordDisabled (reads: string): void {
     this.recordSuccess()
     this.#disabledUntilMs.set(reads, this.#now() + disabledMs)
   }
 
-  /** True if the upstream said a moment ago that it serves no such reads. */
+  /** True if the upstream said, within the last minute, that it does not serve such reads. */
   isDisabled (reads: string): boolean {
     return this.#disabledUntilMs.size > 0 && this.#now() < (this.#disabledUntilMs.get(reads) ?? -Infinity)
   }
 
-  /** Counts as a success unless only reads have failed: a good probe does not prove that they work again. */
+  /** Records a success of a probe, unless only reads have failed: a good probe does not prove that reads work again. */
   recordProbeSuccess (): void {
     if (this.#isUnreachable || this.#failures === 0) this.recordSuccess()
   }
 
-  /** Raises the average by a wait that ended without a response; the true latency is longer. */
+  /** Raises the average by a wait that ended without a response, whose true latency would be longer. */
   recordMinLatency (waitedMs: number, isRead = false): void {
     if (waitedMs > (this.latencyMs ?? 0)) this.recordLatency(waitedMs, isRead)
   }
 
-  /** Only for responses other than upstream faults: errors come fast and would make a failing upstream look quick. */
+  /**
+   * Records the latency of a response that is no upstream fault: errors come fast and would make a failing upstream
+   * look quick.
+   */
   recordLatency (tookMs: number, isRead = false): void {
     if (isRead) this.readLatency.add(tookMs)
     this.latencyMs = this.latencyMs === undefined
@@ -161,8 +165,8 @@ const rateLimitRest = /(?:\bremaining=|;\s*r=)([0-9]{1,15})/
 const bodyRest = /"[a-z_-]*remaining(?:_units)?"\s*:\s*"?([0-9]{1,15})/i
 
 /**
- * Reads the units that a 429 says are left, from a header or the body; 0 if the body is about units without a number,
- * undefined if it says nothing of them.
+ * Reads the units that a 429 says are left, from a header or the body. Returns 0 if the body mentions units without a
+ * number, undefined if it mentions none.
  */
 export function readUnitsLeft (response: UpstreamResponse): number | undefined {
   const plain = ['ratelimit-remaining', 'x-ratelimit-remaining'].map(name => headerOf(response, name))

@@ -25,7 +25,7 @@ export type StartAttempt = (upstream: Upstream, signal: CancelSignal) => Promise
 
 /** Sends a second request if the first is slower than usual, and uses the first good response. */
 export class Hedger {
-  // Counts reads in place of time, because each read earns a share of a hedge.
+  // Its clock is the number of reads: each earns `share` of a hedge.
   readonly #bucket = new TokenBucket()
   readonly #rate: TokenRate
   #reads = 0
@@ -61,7 +61,7 @@ export class Hedger {
     if (isAccepted(sooner)) {
       const source = isFirst ? secondSource : firstSource
       source.cancel()
-      // A response may arrive at the same moment.
+      // Destroys a loser's response, which may have arrived at the same moment.
       loser.then(({ response }) => response?.rest?.destroy(), () => {})
       this.#metrics.hedged(isFirst ? 'lost' : 'won')
       return [sooner]
@@ -79,14 +79,15 @@ export class Hedger {
   ): Promise<Upstream | undefined> {
     for (let waitMs = Math.max(1, upstream.health.readLatency.p95 ?? this.#afterMs);; waitMs *= 2) {
       if (!await takesLongerThan(attempt, waitMs)) return undefined
-      // A busy upstream is slow from load, which a hedge would increase. The request itself does not count.
+      // Sends no hedge if the upstream is busy: load makes it slow, and a hedge would add to the load. The request
+      // itself does not count.
       const second = upstream.limiter.isBusy(1) ? undefined : findSecond()
       if (second !== undefined && this.#bucket.take(this.#reads, this.#rate) === 0) return second
     }
   }
 }
 
-// Runs for every read, where Promise.race would cost more.
+// Resolves by hand, because Promise.race would cost more and every read comes here.
 async function takesLongerThan (attempt: Promise<Attempt>, ms: number): Promise<boolean> {
   return await new Promise(resolve => {
     const clearTimer = onTimeout(ms, () => resolve(true))

@@ -5,10 +5,10 @@ export interface HeldBytes {
   release(): void
 }
 
-/** Things that hold a buffer: fetches, responses, and writes to a lower tier. */
+/** Kinds of work that hold a buffer: fetches, responses, and writes to a lower tier. */
 type HolderKind = 'fetch' | 'response' | 'write'
 
-/** A buffer outside the cache, counted once however many hold it. */
+/** Buffer outside the cache, counted once however much work holds it. */
 interface HeldBuffer extends Record<HolderKind, number> {
   readonly clientId: string | undefined
 }
@@ -16,9 +16,9 @@ interface HeldBuffer extends Record<HolderKind, number> {
 /** Bytes that one streamed response takes: its read-ahead, a chunk of the upstream and the client's socket buffer. */
 export const bytesPerStream = 128 * 1024
 
-// Beyond this share responses are streamed instead of stored; the rest is for streams and small responses.
+// Share beyond which responses are streamed instead of stored; the rest is for streams and small responses.
 const bufferedShare = 3 / 4
-// Share that writes to Redis may take; they can wait or be dropped, and responses cannot.
+// Share that writes to Redis may take, because writes can wait or be dropped, and responses cannot.
 const queuedShare = 1 / 8
 // Reports the budget as exhausted for this long, since requests come and go between two looks at it.
 const reportForMs = 10_000
@@ -46,7 +46,7 @@ export class InFlightBytes {
     return this.#bytes
   }
 
-  /** Bytes that clients may leave unread for longer than some seconds. */
+  /** Bytes that clients may leave unread for more than some seconds. */
   get maxUnreadBytes (): number {
     return this.maxBytes * clientShare
   }
@@ -57,8 +57,8 @@ export class InFlightBytes {
   }
 
   /**
-   * True if a client may start a fetch. Hits never count here: a client that reads them slowly must not cost others
-   * their misses. A client beyond half of the budget gets no more while the budget is short.
+   * True if a client may start a fetch; a client with over half of the budget may not while bytes are short. Hits never
+   * count: a client that reads hits slowly must not cost other clients their misses.
    */
   admits (clientId: string | undefined): boolean {
     const { fetch } = this.#bytesOf
@@ -68,9 +68,8 @@ export class InFlightBytes {
   }
 
   /**
-   * True if `more` bytes may be buffered beside `held`; a body shorter than a stream's buffers always may. Beside other
-   * bodies of its client only within half of the budget, so that the rest is enough for every further response of this
-   * client to stream.
+   * True if `more` bytes may be buffered beside `held`, as is always so for a body shorter than a stream's buffers. A
+   * client's bodies together take at most half of the budget, so that all its further responses can be streamed.
    */
   canBuffer (more: number, held = 0, clientId?: string): boolean {
     const ofClient = this.#ofClient(clientId)
@@ -80,7 +79,7 @@ export class InFlightBytes {
     )
   }
 
-  /** Takes bytes that are in no buffer that could be counted. */
+  /** Takes bytes that are in no buffer of their own. */
   take (bytes: number, clientId: string | undefined): HeldBytes {
     this.#add('fetch', bytes, clientId)
     this.#bytes += bytes
@@ -104,7 +103,7 @@ export class InFlightBytes {
   holdQueued (buffer: ArrayBufferLike): HeldBytes | undefined {
     const known = this.#buffers.get(buffer)
     const { write } = this.#bytesOf
-    // Admits the first in any case, since an entry may be larger than the share.
+    // Admits the first write in any case, since an entry may be larger than the share.
     const hasShare = write === 0 || write + buffer.byteLength <= this.maxBytes * queuedShare
     const more = known === undefined ? buffer.byteLength : 0
     const isGranted = (known?.write ?? 0) > 0 ||
@@ -145,7 +144,7 @@ export class InFlightBytes {
   }
 }
 
-/** Response to a client, at whose end the bytes of its request are free. */
+/** Response to a client; its end frees the bytes of the request. */
 interface EndingResponse {
   readonly destroyed: boolean
   once(event: 'close', listener: () => void): unknown
@@ -165,7 +164,7 @@ export class RequestBytes {
     this.#response = response
   }
 
-  /** Takes over bytes; after the end of the response releases them at once. */
+  /** Takes over bytes; releases them at once if the response is over. */
   add (held: HeldBytes): void {
     if (this.#isOver || this.#response?.destroyed === true) {
       held.release()
@@ -177,7 +176,8 @@ export class RequestBytes {
   }
 
   /**
-   * Counts a body that waits for anything. A body that came whole in one chunk is not counted while it passes through.
+   * Counts a body that waits, for its end or a turn. A body that came whole in one chunk is not counted while it passes
+   * through.
    */
   holdWaiting (body: Buffer): void {
     if (this.#inFlight !== undefined) this.add(this.#inFlight.holdFetched(body.buffer, this.clientId))

@@ -7,16 +7,16 @@ export interface PolledUpstream {
   readonly stampAgeMs: number
 }
 
-// An upstream that recovers must be used again within two seconds, whatever `pollMs` is.
+// Limits the interval, because an upstream that recovers must be used again within two seconds, whatever `pollMs` is.
 const maxIntervalMs = 1000
 // Refreshes the release at least this often, whatever the traffic (law 8: rendering can change, history cannot). While
 // peers report heads, half as often: a rendering retires once no peer knows an upstream with its release.
 const readReleaseEveryMs = 15_000
-// While peers report heads, a poll shows that the upstream is reachable from here. One peer polls, mostly at every
-// other interval, so the others take over if they hear nothing for longer.
+// Polls this seldom while peers report heads, only to show that the upstream is reachable from here. One peer polls,
+// mostly at every other interval, so the other peers take over if they hear nothing for longer.
 const proveReachableEveryMs = 10_000
 const peerIntervals = 3
-// A poll that hangs must not delay the next one, so several may be in flight.
+// Allows several polls in flight, because a poll that hangs must not delay the next one.
 const maxInFlight = 8
 /** Another poll is sent beside one that is in flight for this long. */
 export const hangsAfterMs = 0.9 * maxIntervalMs
@@ -36,8 +36,8 @@ export function pollIntervalMs (pollMs: number): number {
 }
 
 /**
- * Polls upstreams that are down or unverified, and idle ones, whose position no response has confirmed; seldom, while
- * peers report heads. An upstream that limits our rate is polled for its release alone until its backoff ends.
+ * Polls upstreams that are down or unverified, and idle ones, whose position no response has confirmed; polls less
+ * while peers report heads. Polls an upstream that limits our rate for its release alone, until its backoff ends.
  */
 export function isPollDue (
   { health, isUp, isVerified, stampAgeMs }: PolledUpstream,
@@ -51,7 +51,7 @@ export function isPollDue (
     (!health.isBackingOff && (!isUp || !isVerified || stampAgeMs >= idleMs))
 }
 
-/** Returns true if a poll may be sent although earlier ones are in flight, because they hang. */
+/** Returns true if a poll may be sent beside earlier ones, because they hang. */
 export function mayPollBesideHanging (inFlight: number, sinceSentMs: number): boolean {
   return sinceSentMs >= hangsAfterMs && inFlight < maxInFlight
 }

@@ -10,8 +10,8 @@ export interface UpstreamRequirements {
   /** Lowest version at which the response may have been read (law 5: a latest read is never older than its request). */
   readonly minVersion: bigint | undefined
   /**
-   * Event reads name no version, so the longest history ranks first (law 11: "gone" is a fact, not a guess). `last`
-   * reads the tail of a stream.
+   * Event reads name no version, so the longest history ranks first (law 11: "gone" is a fact, not a guess). `last` is
+   * a read of the end of a stream.
    */
   readonly events: 'from' | 'last' | undefined
 }
@@ -23,7 +23,7 @@ export interface UpstreamRequirements {
 export function rankUpstreams (all: readonly Upstream[], requirements: UpstreamRequirements): readonly Upstream[] {
   const { version } = requirements
   const candidates = all.some(isCordoned) ? all.filter(upstream => !isCordoned(upstream)) : all
-  // Uses the only upstream whatever its state.
+  // Uses an only upstream whatever its state.
   if (candidates.length === 1) return candidates
   const byRank = (a: Upstream, b: Upstream): number =>
     byHealth(a, b) || byHistory(a, b, requirements) || byHead(a, b, requirements) || byPriority(a, b) ||
@@ -36,7 +36,7 @@ export function rankUpstreams (all: readonly Upstream[], requirements: UpstreamR
   )
   const behind = others.filter(({ window }) => window !== undefined && window.head < version)
   if (covering.length > 0) return [...covering, ...unknown, ...behind]
-  // Asks the furthest upstream first for versions ahead of all; asks upstreams with unknown windows first for versions
+  // Puts the upstream furthest ahead first for a version above all heads; puts unknown windows first for a version
   // pruned elsewhere.
   return behind.length > 0
     ? [
@@ -52,7 +52,7 @@ export function mayHaveVersion ({ window }: Upstream, { version }: Pick<Upstream
   return version === undefined || window === undefined || covers(window, version)
 }
 
-/** True when its last known window may hold history that the other upstream lacks. */
+/** True if the last known window may hold history that the other upstream lacks. */
 export function mayHaveLongerHistory (
   { window }: Upstream,
   { version }: UpstreamRequirements,
@@ -63,7 +63,10 @@ export function mayHaveLongerHistory (
   return other.window === undefined || window.oldest < other.window.oldest
 }
 
-/** For the last events, an upstream further ahead may also respond better than one that lacks history. */
+/**
+ * True if the candidate may have longer history, or, for the last events, if it is further ahead than the other
+ * upstream.
+ */
 export function mayStillHave (candidate: Upstream, requirements: UpstreamRequirements, other: Upstream): boolean {
   if (mayHaveLongerHistory(candidate, requirements, other)) return true
   return requirements.events === 'last' && candidate.window !== undefined && other.window !== undefined &&
@@ -74,7 +77,7 @@ export function mayStillHave (candidate: Upstream, requirements: UpstreamRequire
 export function mayHedge (candidate: Upstream, other: Upstream, requirements: UpstreamRequirements): boolean {
   const { window } = candidate
   if (window === undefined || !isHealthyAndVerified(candidate) || !mayHaveVersion(candidate, requirements)) return false
-  // A slow upstream can answer, so a backup gets no hedge.
+  // Sends no hedge to a backup, since a slow upstream can still respond.
   if (byPriority(candidate, other) > 0) return false
   const { minVersion } = requirements
   return (minVersion === undefined || window.head >= minVersion) && byHistory(candidate, other, requirements) <= 0
@@ -135,7 +138,8 @@ export interface BackgroundRequirements {
 }
 
 /**
- * Finds healthy, verified upstreams with the version and over half of their limits free; those of the release go first.
+ * Finds healthy, verified upstreams that have the version and over half of their limits free; upstreams with the
+ * release go first.
  */
 export function backgroundCandidates (
   upstreams: readonly Upstream[],
@@ -172,7 +176,7 @@ export function lagSecondsOf (
     ...[served, ...upstreams.map(stampOf)].map(stamp => {
       if (stamp === undefined) return 0
       const behind = Number((stamp.timestampUsec - own.timestampUsec) / usecPerSecond)
-      // Leaves out the time for which the upstream was not asked, in which its ledger went on.
+      // Subtracts the time for which nothing was heard of the upstream, while its ledger went on.
       return behind - Math.max(0, own.ageMs - stamp.ageMs) / 1000
     })
   )

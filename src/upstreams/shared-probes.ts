@@ -31,7 +31,10 @@ interface Waiter {
   readonly take: (result: ProbeResult['result']) => void
 }
 
-/** Probes each upstream once for all processes of a host: the first one that asks sends, and the others wait. */
+/**
+ * Probes each upstream once for all processes of a host: the first process that wants a probe sends it, and the others
+ * wait.
+ */
 export class SharedProbes {
   readonly #options: SharedProbesOptions
   // Bounded by the number of polls in flight (law 10: nothing grows without bound).
@@ -57,7 +60,7 @@ export class SharedProbes {
     // Listens before it asks for the lease, so that it misses no result.
     this.#waiters.add(waiter)
     try {
-      // Each process probes for itself while that which gives leases hangs.
+      // Probes for itself while the process that gives leases hangs.
       const isSender = await this.#options.lease(leaseOf(upstream, target), hangsAfterMs).catch(() => true)
       if (isSender) return await this.#send(upstream, request, timeoutMs)
       return responseOf(upstream, await withTimeout(timeoutMs, taken) ?? { failure: 'timeout' })
@@ -67,8 +70,8 @@ export class SharedProbes {
   }
 
   /**
-   * Takes the result of another process. If no probe waits for it, `pollAgain` sends a probe, which gets the result at
-   * once.
+   * Takes the result of another process. If no probe waits for the result, `pollAgain` sends one, which gets the result
+   * at once.
    */
   onResult (received: ProbeResult, pollAgain: () => void): void {
     const { target } = received
@@ -97,7 +100,7 @@ export class SharedProbes {
     } catch (error) {
       const isNewest = this.#newest.get(lease) === probe
       const failure = error instanceof UpstreamFailure ? error.reason : 'unreachable'
-      // A failure says nothing once a later probe was sent.
+      // Publishes a failure only if no later probe was sent.
       this.#options.release(lease).then(isLast => {
         if (isNewest && isLast) publish({ failure })
       }, () => {})

@@ -1,7 +1,10 @@
 import { type ClientRateLimit, type TokenBuckets } from '../clients/token-buckets.js'
 import { TokenBucket, type TokenRate } from '../token-bucket.js'
 
-/** Closed list of places that a token of an upstream's rate comes from: the bucket of all processes, or one's share. */
+/**
+ * Closed list of places that a token of an upstream's rate comes from: the bucket of all processes, or this process's
+ * share.
+ */
 export const tokenSources = ['all', 'share'] as const
 
 /** Place that a token comes from. */
@@ -23,7 +26,7 @@ export interface SharedLimits {
 export interface GrantedRate extends ClientRateLimit {
   /** Most tokens that are taken at once. */
   readonly batch: number
-  /** Tokens are used within this time or never, or each process could save some. */
+  /** Time within which a token is used or lost, so that no process can save tokens. */
   readonly lifetimeMs: number
 }
 
@@ -47,11 +50,11 @@ export interface SharedRateOptions {
   readonly onChange: () => void
 }
 
-// Tokens of this time are taken at once, so that a busy process asks 20 times a second.
+// Tokens of this time are taken as one batch, so a busy process asks 20 times a second.
 const batchSeconds = 0.05
 // Tokens of this time are saved while no process takes any.
 const burstSeconds = 0.1
-// Work that can wait stays away for this long after the bucket had no token.
+// Delays work that can wait for this time after the bucket had no token.
 const scarceForMs = 1000
 // Time between two looks at what other processes took.
 const lookEveryMs = 1000
@@ -69,8 +72,8 @@ export function requestRateOf (perSecond: number): GrantedRate {
 }
 
 /**
- * Tokens of compute units. What can be saved, and what comes back in a window, is together no more than the units of a
- * window, wherever the window begins.
+ * Tokens of compute units. A bucket holds so few that its tokens, with those that come back in a window, never exceed
+ * the units of a window, wherever it begins.
  */
 export function unitRateOf ({ units, windowSeconds, costs }: UnitBudget): GrantedRate {
   const burst = Math.max(1, Math.floor(units * unitsAtOnce))
@@ -86,23 +89,23 @@ export function unitCostOf (budget: UnitBudget | null | undefined, endpoint: str
 }
 
 /**
- * Tokens of an upstream's rate that this process has taken from the bucket of all processes, in batches. Without that
- * bucket it takes from its own share of the rate (law 6: the cache can only help).
+ * Tokens of an upstream's rate that this process has taken, in batches, from the bucket of all processes. While the
+ * bucket cannot be reached, the process takes from its own share of the rate (law 6: the cache can only help).
  */
 export class SharedRate {
   readonly #options: SharedRateOptions
   readonly #share = new TokenBucket()
-  // Below zero after requests that had to be sent again.
+  // Tokens at hand; below zero after requests that had to be sent again.
   #count = 0
   #expiresAtMs = -Infinity
   #emptyUntilMs = -Infinity
   #emptyAtMs = -Infinity
   #isTaking = false
   #timer: NodeJS.Timeout | undefined
-  // Tokens that this process took from its share since the bucket of all processes was last reached; undefined while
-  // that is reached.
+  // Tokens that this process took from its share since it last reached the bucket of all processes; undefined while it
+  // reaches the bucket.
   #owed: number | undefined
-  // Tokens in the bucket, when they were last looked up.
+  // Tokens in the bucket at the last look.
   #seen: number
   #seenAtMs: number
   #lookedAtMs = -Infinity
@@ -118,10 +121,7 @@ export class SharedRate {
     return this.#options.rate
   }
 
-  /**
-   * Tokens left to all processes, and tokens at hand; what other processes took is known with a delay of a second at
-   * most.
-   */
+  /** Tokens of all processes that are left, with those at hand; others' use is known a second late at most. */
   get left (): number {
     if (this.#options.now() - this.#lookedAtMs >= lookEveryMs) this.#look()
     return Math.max(0, Math.floor(this.#inBucket + this.#atHand))
@@ -154,7 +154,7 @@ export class SharedRate {
     return this.#options.now() - this.#emptyAtMs < scarceForMs
   }
 
-  /** Uses tokens, also some that are not at hand: a request that was sent again is paid later. */
+  /** Uses tokens, even those not at hand: a request that was sent again is paid later. */
   use (count = 1): void {
     this.#count = this.#atHand - count
   }
@@ -197,7 +197,7 @@ export class SharedRate {
     try {
       const waitMs = await buckets.take(bucket, { perSecond, burst }, count)
       if (waitMs === 0) this.#add('all', count)
-      // Pays first for the tokens from the share, which the bucket has earned again meanwhile, a burst of them at most.
+      // Pays for the tokens of the share first, a burst at most, because the bucket has earned them again meanwhile.
       if (this.#owed !== undefined) this.use(Math.min(this.#owed, this.#shareRate.burst))
       this.#owed = undefined
       return waitMs
@@ -210,7 +210,7 @@ export class SharedRate {
     const rate = this.#shareRate
     const { now, processes } = this.#options
     const count = Math.min(wanted, rate.burst)
-    // Begins with the share of this process in what all have left.
+    // Fills the share with this process's part of the tokens that were left to all.
     if (this.#owed === undefined) this.#share.level(now(), rate, Math.ceil(this.#inBucket / processes()))
     this.#owed ??= 0
     const waitMs = this.#share.take(now(), rate, count)
@@ -242,7 +242,7 @@ export class SharedRate {
       const left = this.#share.level(now(), this.#shareRate, atMost)
       return this.#owed !== undefined ? left : Math.min(atMost ?? burst, this.#inBucket)
     }).then(seen => {
-      // Subtracts tokens taken meanwhile, of which the bucket may not have known.
+      // Subtracts tokens taken during the look, which the bucket may not have counted yet.
       this.#seen = seen - (this.#taken - takenBefore)
       this.#seenAtMs = now()
     }, () => {})

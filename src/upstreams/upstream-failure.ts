@@ -40,7 +40,7 @@ export class UpstreamFailure extends Error {
   get description (): string {
     const { cause, reason } = this
     const code = String(codeOf(cause))
-    // OpenSSL reads the response of a server without TLS as a record of a strange version.
+    // Explains OpenSSL's error: it takes the response of a server without TLS for a record of an unknown version.
     if (code === 'ERR_SSL_WRONG_VERSION_NUMBER' || code === 'ERR_SSL_PACKET_LENGTH_TOO_LONG') {
       return 'TLS error: no TLS on this port; use http://'
     }
@@ -62,7 +62,7 @@ export class UpstreamFailure extends Error {
 
 /**
  * Reason why another upstream may do better. `lagging`: behind the served head. `partial`: may omit pruned history.
- * `disabled`: the upstream does not serve such reads. `impossible` responses are never passed on.
+ * `disabled`: serves no such reads. `impossible`: never passed on to a client.
  */
 export type Flaw =
   | 'impossible'
@@ -90,7 +90,7 @@ export function flawOf (
 ): Flaw | undefined {
   if (response.status === 429) return 'backing_off'
   const flaw = inspect?.(response)
-  // The response to one unknown route says nothing about other routes.
+  // Ignores an unknown route, whose response says nothing about other routes.
   if (inspect !== undefined && flaw === undefined && endpoint !== 'other' && reportsDisabled(response, endpoint)) {
     return 'disabled'
   }
@@ -102,7 +102,7 @@ export function isDeadConnection (error: unknown): boolean {
   return error instanceof errors.SocketError && (error.socket?.bytesRead ?? 0) > 0
 }
 
-/** True when the request never left this machine: the upstream may well have the response. */
+/** True when the request never left this machine, so the upstream may well have the response. */
 export function isLocalFailure (error: unknown): boolean {
   return error instanceof UpstreamFailure && (error.reason === 'no_slot' || error.reason === 'exhausted')
 }
@@ -112,7 +112,7 @@ export function isInconclusive (failure: UpstreamFailure): boolean {
   return failure.reason === 'cancelled' || isLocalFailure(failure)
 }
 
-/** Names the protocol of bytes that are no HTTP: the port may be that of another server, or of TLS. */
+/** Names the protocol of bytes that are no HTTP, because the port may belong to another server, or to TLS. */
 function otherProtocolOf (data: string): string | undefined {
   if (/^[-+]/.test(data)) return 'a response of Redis, not HTTP'
   return data.startsWith('\x15\x03') ? 'plain HTTP on a TLS port; use https://' : undefined

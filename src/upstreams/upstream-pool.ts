@@ -39,7 +39,7 @@ export interface FlawedResponse {
   readonly upstream: Upstream
 }
 
-// Asking other hosts takes two round trips to Redis and the write of an entry.
+// Latency below which fetching is faster than asking other hosts: two round trips to Redis and the write of an entry.
 const nearMs = 5
 
 /** Sends each request to the best-ranked upstream of the configuration, and fails over to the next. */
@@ -50,7 +50,7 @@ export class UpstreamPool {
   readonly #options: UpstreamPoolOptions
   #backgroundFetches = 0
 
-  /** Starts empty: upstreams verify their chain against others of the pool, so the pool exists first. */
+  /** Starts empty: upstreams verify their chain against others of the pool, so the pool must exist before them. */
   constructor (options: UpstreamPoolOptions) {
     this.#options = options
   }
@@ -68,7 +68,7 @@ export class UpstreamPool {
 
   /**
    * Fetches from one upstream after another until a response has no flaw; else returns the best flawed response, or
-   * throws the failure. A request that may write goes to one upstream only; the signal ends the search for others.
+   * throws the failure. Sends a request that may write to one upstream only; the signal stops the search.
    */
   async fetch (
     request: UpstreamRequest,
@@ -141,13 +141,13 @@ export class UpstreamPool {
     )
   }
 
-  /** True if a retry may help: one address may balance over several nodes, and a node has had the version. */
+  /** True if a retry may help: an upstream has had the version, and its address may balance over several nodes. */
   mayHaveReached (version: bigint): boolean {
     const [only, ...others] = this.#upstreams
     return only !== undefined && others.length === 0 && version <= only.highestVersion
   }
 
-  /** True if an upstream responds sooner than other hosts could say what they fetch. */
+  /** True if an upstream responds sooner than other hosts could report what they fetch. */
   get isNear (): boolean {
     return this.#upstreams.some(({ isUp, health }) => isUp && (health.latencyMs ?? Infinity) < nearMs)
   }
@@ -192,8 +192,8 @@ export class UpstreamPool {
   }
 
   /**
-   * Passes on upstream faults only if every upstream got the request. Passes on "gone" only if none with longer history
-   * was silent (law 11: "gone" is a fact, not a guess).
+   * Passes on an upstream fault only if every upstream got the request. Passes on "gone" only if every upstream with
+   * longer history responded (law 11: "gone" is a fact, not a guess).
    */
   #chooseFlawed (
     flawed: readonly FlawedResponse[],
@@ -300,25 +300,25 @@ class Search {
   #remaining (eligible: readonly Upstream[]): readonly Upstream[] {
     if (this.#attempts.left <= 0) return []
     const ranked = rankUpstreams(eligible, this.#requirements)
-    // With one upstream there is nothing to choose.
+    // Returns the only upstream, whose choice needs no ranking.
     if (ranked.length === 1 && this.tried.length === 0) return ranked
     const untried = ranked.filter(candidate =>
       !this.tried.includes(candidate) && mayDoBetter(candidate, this.#requirements, this.flawed)
     )
-    // An upstream that serves no such reads says so once a minute.
+    // Skips upstreams that said, within the last minute, that they serve no such reads.
     const reads = readsLike(this.#request)
     const serving = untried.filter(({ health }) => !health.isDisabled(reads))
     return serving.length > 0 || this.flawed.length > 0 ? serving : untried
   }
 }
 
-// Selects upstreams worth halving the timeout for; waiting for one that is down would only waste the time.
+// Selects upstreams worth a second attempt, which halves the first one's timeout; one that is down would waste it.
 function isPromising (upstream: Upstream, requirements: UpstreamRequirements): boolean {
   return (upstream.isUp || upstream.state === 'unknown') && upstream.health.isHealthy &&
     mayHaveVersion(upstream, requirements)
 }
 
-// A hedge goes only to an upstream below half of its limits and with an empty queue.
+// Allows a hedge only to an upstream below half of its limits and with an empty queue.
 function hasCapacity ({ isUp, limiter }: Upstream): boolean {
   return isUp && !limiter.isBusy()
 }
@@ -345,9 +345,9 @@ export function chooseBest (
   flawed: readonly FlawedResponse[],
   { events }: Pick<UpstreamRequirements, 'events'>
 ): FlawedResponse | undefined {
-  // A lagging response beats a pruned one: it still has some of the history.
+  // Prefers a lagging response to a pruned one, because it still has some of the history.
   const lagging = flawed.find(({ flaw }) => flaw === 'lagging')
-  // For events from a number on, only the longest history decides that they are gone; else the fullest page wins.
+  // Believes that events from a number on are gone only from the longest history; else takes the fullest page.
   const longest = longestHistoryIn(flawed)
   const missingHistory = events !== 'last' && longest?.flaw === 'pruned' ? longest : fullestPageIn(flawed) ?? longest
   if (

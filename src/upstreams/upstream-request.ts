@@ -20,7 +20,7 @@ export function newAttemptBudget (): AttemptBudget {
 export interface RequestingClient {
   /** Identity for fair queueing of upstream slots; undefined for work of no client. */
   readonly id: string | undefined
-  /** Bytes fetched for the request, which it holds until it is answered. */
+  /** Bytes fetched for the request, which holds them until its response is over. */
   readonly bytes?: RequestBytes | undefined
   /** Present only if the request is traced. */
   readonly span?: Span | undefined
@@ -52,7 +52,7 @@ export interface UpstreamRequest {
   readonly isIdempotent: boolean
 }
 
-/** Names the reads that an operator switches off together: those of one endpoint, in one representation. */
+/** Returns one name for reads that a node's operator disables together. */
 export function readsLike ({ endpoint, headers }: UpstreamRequest): string {
   return headers['accept'] === mediaTypes.bcs ? `${endpoint} in BCS` : endpoint
 }
@@ -79,10 +79,10 @@ export interface CancelSignal {
   removeEventListener(type: 'abort', listener: () => void): void
 }
 
-// Shared error, since a stack trace per cancelled request would only cost time.
+// Shares one error, since a stack trace per cancelled request costs time.
 const cancelError = new DOMException('cancelled', 'AbortError')
 
-/** Light AbortSignal for every read: a real one costs a tenth of a miss. Supports one listener. */
+/** Light AbortSignal for every read, with one listener: a real AbortSignal costs a tenth of a miss. */
 export class CancelSource implements CancelSignal {
   readonly reason = cancelError
   readonly isHedge: boolean

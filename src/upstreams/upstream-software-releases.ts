@@ -1,5 +1,5 @@
-// During an upgrade, nodes behind one address may alternate between releases; one not seen for a minute has been
-// replaced.
+// Time for which a release counts after its last response: nodes behind one address may alternate between releases
+// during an upgrade.
 const mixedReleasesMs = 60_000
 
 /** Releases of the nodes behind one address. */
@@ -28,7 +28,7 @@ export class UpstreamSoftwareReleases {
     const nowMs = this.#now()
     const seen = this.#upstreams.get(upstream) ?? { last: release, mixedUntilMs: -Infinity, seenAtMs: new Map() }
     this.#upstreams.set(upstream, seen)
-    // Returning to an earlier release means that nodes of both are running.
+    // Counts both releases as live if an earlier one returns: nodes of both are running.
     const seenAtMs = seen.seenAtMs.get(release)
     if (release !== seen.last && seenAtMs !== undefined && nowMs - seenAtMs < mixedReleasesMs) {
       seen.mixedUntilMs = nowMs + mixedReleasesMs
