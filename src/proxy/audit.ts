@@ -32,7 +32,7 @@ export type ObservedResult = typeof observedResults[number]
 /** Difference between a cached body and a new upstream response. */
 export interface AuditDifference {
   readonly result: 'different' | 'rendering'
-  /** True if following would have served the cached body, and only observes. */
+  /** True if following only observes, and would have served the cached body. */
   readonly isObserved: boolean
   /** Reads sent upstream and by the client; the two differ for latest reads. */
   readonly reads: readonly Read[]
@@ -46,7 +46,7 @@ export interface AuditDifference {
   readonly fetched: Buffer
 }
 
-// Each audit may hold a whole response in memory and competes with client requests.
+// Limits audits, each of which may hold a whole response in memory and competes with client requests.
 const maxConcurrentAudits = 8
 
 /** Samples hits for audits, limits concurrent audits, and reports differences. */
@@ -92,21 +92,21 @@ export type AuditParts = LookUpParts & {
 }
 
 /**
- * Fetches a share of hits again and compares them byte for byte with the upstream; no response waits for it. A hit at
- * the followed head is fetched at its version; a difference also stops following.
+ * Fetches a share of hits again, and compares them byte for byte with the upstream; no client waits. A hit at the
+ * followed head is fetched at its version, and a difference also stops following.
  */
 export function auditHit (context: AuditParts, read: Read, entry: Entry, followedAt?: Position): void {
   if (isDue(context, followedAt !== undefined)) auditServed(context, read, entry, followedAt)
 }
 
-/** Audits a hit that was served from a memo, and looks its entry up first. */
+/** Audits a hit that was served from a memo; looks the entry up first. */
 export function auditRepeatedHit (context: AuditParts, pinned: PinnedRead, isFollowed = false): void {
   const cached = isDue(context, isFollowed) ? lookUpInMemory(context, pinned) : undefined
   if (cached !== undefined) auditServed(context, pinned.read, cached.entry, cached.followedAt)
 }
 
 function isDue ({ auditSampler, settings: { audit } }: AuditParts, isFollowed: boolean): boolean {
-  // A share of 0 turns off audits of followed hits too.
+  // Audits no followed hit either if the share is 0.
   return auditSampler.shouldAudit(isFollowed && audit.share > 0 ? audit.followedShare : audit.share)
 }
 
@@ -185,8 +185,7 @@ async function compareWithUpstream (context: AuditParts, audited: AuditedHit, is
   const response = await context.upstreamPool.fetchInBackground(upstreamRequestOf(read), {
     version,
     release: entry.release,
-    // Any upstream may check a response that no release renders differently; an entry of unknown release counts as
-    // current.
+    // Allows any upstream for a response that no release renders differently, and for an entry of unknown release.
     allowsOtherReleases: !isRenderedByRelease(read, entry.status) || entry.release === undefined
   })
   response?.rest?.destroy()
@@ -202,13 +201,13 @@ async function compareWithUpstream (context: AuditParts, audited: AuditedHit, is
   const { part, cause } = difference
   const result = cause === undefined ? 'different' : 'rendering'
   if (result === 'different' && part === 'body' && isRenderedByRelease(read, entry.status) && !isRetry) {
-    // Polls twice, as the upstream may have been upgraded after the first poll began (law 8: rendering can change,
+    // Polls twice, because the upstream may have been upgraded after the first poll began (law 8: rendering can change,
     // history cannot).
     await context.auditSampler.refreshUpstreamStatus(upstream)
     await context.auditSampler.refreshUpstreamStatus(upstream)
     return await compareWithUpstream(context, audited, true)
   }
-  // An entry that was purged or replaced meanwhile must not be invalidated again.
+  // Ignores an entry that was purged or replaced meanwhile, which must not be invalidated again.
   const current = context.memory.getByKey(entry.key)
   if (
     context.invalidator.hasInvalidated(entry, invalidationCount) ||
@@ -244,7 +243,7 @@ async function findDifference (
     ...readCursorAndGas(response, context.tracker.family)
   })
   if (difference?.part === 'body' && computeEtag(entry.contentType, entry.body) !== entry.etag) {
-    // No release explains an entry that differs from what was stored.
+    // Blames no release if the entry itself differs from its stored form.
     return { part: 'body', cause: undefined }
   }
   if (difference !== undefined) return difference

@@ -21,13 +21,13 @@ export interface CommitParts extends FollowedParts, MicroCacheParts {
   /** Tiers below memory, in the order of look-ups. */
   readonly lowerTiers: readonly LowerStore[]
   readonly invalidator: LocalInvalidator
-  /** Head of the ledger that latest reads are served at; undefined if nothing follows the ledger. */
+  /** Follower, at whose head latest reads are served; undefined if nothing follows the ledger. */
   readonly follower: Follower | undefined
   readonly settings: Pick<Config, 'headers' | 'latest' | 'pages'>
   readonly metrics: { notStored(endpoint: EndpointName, reason: NotStoredReason): void }
 }
 
-/** Beginning of a fetch: its time, the number of purges until then, and its lease if it fetches for all hosts. */
+/** Beginning of a fetch: its time, the number of purges until then, and the lease if the fetch is for all hosts. */
 export interface FetchStart {
   readonly atMs: number
   readonly invalidationCount: number
@@ -57,14 +57,14 @@ export function commitFetched (
   }
   if (readClass !== 'moving') {
     const result = commitJudged(context, pinned, judged, parts, pinned, invalidationCount)
-    // The next latest read is served at another head, so no other process can use this entry.
+    // Keeps entries of latest reads here, because the next latest read is served at another head.
     const isShared = pinned.followedAt === undefined && (context.lowerTiers.length > 0 || lease?.sendsEntry === true)
     if (!isShared || result.entry === undefined || stamped === undefined) {
       lease?.end(false)
       return result
     }
     const { dependencies, validity } = result.entry
-    // The interval of state grows in memory alone.
+    // Leaves out the interval of state, which grows in memory alone.
     const own = dependencies === undefined ? validity : undefined
     const stored: StoredEntry = { ...result.entry, ...values, validity: own, stamped }
     const ttlMs = verdict.lifetime?.ttlMs
@@ -132,7 +132,7 @@ function commitJudged (
     : countNotStored(context, requested, response, reason)
 }
 
-/** Returns key and interval of an entry: a block under its height, others under their read. */
+/** Returns key and interval of an entry: a block's key names its height, other keys name the read. */
 function locationOf (
   context: CommitParts,
   pinned: PinnedRead,

@@ -14,7 +14,7 @@ export interface CursorAndGas {
 
 const none: readonly string[] = []
 
-/** Reads the values from an upstream response; a cursor that another varve pinned is unwrapped. */
+/** Reads the values from an upstream response; unwraps a cursor that another varve pinned. */
 export function readCursorAndGas (response: UpstreamResponse, family: string | undefined): CursorAndGas {
   if (family === undefined) return { cursor: undefined, gasUsed: undefined }
   const names = headerNamesOf(family)
@@ -56,7 +56,7 @@ export function pinCursorHeaders (lines: readonly string[], version: bigint | un
     : lines
 }
 
-// Flat headers alternate names and values.
+// Returns true for a value of a header with this suffix; flat headers alternate names and values.
 function isValueOf (suffix: string, lines: readonly string[], at: number): boolean {
   return at % 2 === 1 && lines[at - 1]?.toLowerCase().endsWith(`-${suffix}`) === true
 }
@@ -78,7 +78,7 @@ export function cursorVersionOf (
 ): bigint | undefined {
   if (read.hasPinnedCursor) return read.ledgerVersion
   if (!pages.pinned || !read.endpoint.takesCursor || read.ledgerVersion !== undefined) return undefined
-  // A latest response without a position has no known version to pin.
+  // Pins nothing for a latest response without a position, whose version is unknown.
   const { followedAt } = outcome
   if (followedAt !== undefined) return followedAt.head.version
   const readAt = outcome.name === 'hit' ? outcome.entry.readAt : outcome.fetched.response.stamped?.position

@@ -6,7 +6,7 @@ import { eventPathKeyOf, namesStream, type Read, requestedLimitOf } from '../api
 import { defaultPageLimit } from '../api/read-request.js'
 import { type PinnedRead } from './pinned-read.js'
 
-// Costs a few hundred bytes per path (law 10: nothing grows without bound).
+// Bounds paths, each of which costs a few hundred bytes (law 10: nothing grows without bound).
 const maxPaths = 10_000
 
 /** Last event seen at a path, and the stream that the path led to. */
@@ -24,8 +24,8 @@ export class LastKnownEvents {
   readonly #ends = new LRUCache<string, LastKnownEvent>({ max: maxPaths })
 
   /**
-   * Records the last event of a page. The newest events may also lower the end, and so may events of another stream,
-   * unless they were read below its version.
+   * Records the last event of a page. A page of the newest events may also lower the end. So may events of another
+   * stream, unless they were read below the end's version.
    */
   record (path: string, end: LastKnownEvent, readAt: bigint, isNewest: boolean): void {
     const known = this.#ends.get(path)
@@ -70,7 +70,7 @@ export function learnLastEvent (context: EventParts, { read, space }: PinnedRead
   const readAt = response.stamped?.position.head.version
   if (read.endpoint.keyedBy !== 'page' || readAt === undefined) return
   const path = eventPathKeyOf(space, read.path)
-  // A handle without its resource or field leads to no stream.
+  // Forgets a path whose handle lacks its resource or field, because it leads to no stream.
   if (response.status === 404 && !namesStream(read)) context.lastKnownEvents.forget(path, readAt)
   const page = readPage(read, response)
   if (page?.last === undefined || page.highestVersion === undefined) return
@@ -86,8 +86,8 @@ interface JudgedEvents {
 }
 
 /**
- * Adds to a verdict whether events may lack history that an upstream with a longer one has (law 11: "gone" and "not
- * there" are facts, not guesses). Nodes omit pruned events: docs/node-behaviour.md, "Pruned events".
+ * Adds to a verdict if events may lack history that an upstream with longer history has (law 11: "gone" and "not there"
+ * are facts, not guesses). Nodes omit pruned events: docs/node-behaviour.md, "Pruned events".
  */
 export function judgeEventHistory (
   context: EventParts,
@@ -98,7 +98,7 @@ export function judgeEventHistory (
     return { verdict, missing: verdict.notStored === 'pruned_page' ? 'pruned' : undefined }
   }
   const [page, position] = [readPage(read, response), response.stamped?.position]
-  // A page that is not parsed may lack events.
+  // Assumes that events are missing from a page that is not parsed.
   if (page === undefined || position === undefined) return { verdict, missing: 'partial' }
   if (read.page === undefined) return { verdict, missing: isCompleteTail(read, page) ? undefined : 'partial' }
   if (verdict.notStored === 'pruned_page') return { verdict, missing: 'pruned' }

@@ -21,7 +21,10 @@ import { type PrunedErrorBuilder } from '../api/pruned-error-builder.js'
 import { type Config } from '../config/schema.js'
 import { type InFlightBytes } from '../upstreams/in-flight-bytes.js'
 
-/** Parts that a request to an upstream needs; it is rejected while the process has no time or bytes left for it. */
+/**
+ * Parts that a request to an upstream needs. The request is rejected while the process has no time or bytes left for
+ * it.
+ */
 export interface CapacityParts {
   /** Budget for bytes outside the cache. */
   readonly inFlight: InFlightBytes
@@ -43,7 +46,9 @@ export type FetchParts = CapacityParts & EventParts & PinParts & {
   }
 }
 
-/** Fetched response with its verdict. A stale one is behind the served head, has no known age, and is not cached. */
+/**
+ * Fetched response with its verdict. A stale response is behind the served head, has no known age, and is not cached.
+ */
 export interface FetchedJudged extends JudgedResponse {
   readonly isStale: boolean
 }
@@ -61,7 +66,7 @@ export async function fetchJudged (context: FetchParts, pinned: PinnedRead): Pro
   if (first !== undefined) {
     const { response, verdict } = first
     if (!isStale(context, pinned, servedVersion, first)) return { response, verdict, isStale: false }
-    // Frees its slot for the retry, since no client gets a body below its minimum version.
+    // Frees the slot of the first response for the retry, because no client gets a body below its minimum version.
     if (isBelowMinVersion(response, read.minVersion)) discardBody(first)
     pinned.client.bytes?.holdWaiting(response.body)
   }
@@ -84,7 +89,7 @@ async function fetchAgain (
   first: JudgedResponse | undefined
 ): Promise<JudgedResponse | undefined> {
   if (first === undefined) {
-    // The version at a served height is unknown; the served head is its upper bound.
+    // Takes the served head for the version of a served height, which is unknown, because the head is its upper bound.
     const version = pinned.read.requestedVersion ?? context.tracker.position?.head.version
     const mayHelp = version !== undefined && context.upstreamPool.mayHaveReached(version)
     return mayHelp ? await fetchAndLearn(context, pinned, servedVersion) : undefined
@@ -139,8 +144,8 @@ export function requireCapacity ({ rejectIfOverloaded, inFlight, metrics }: Capa
 }
 
 /**
- * Fetches and learns from every response; undefined if the upstreams deny a version that was already served. A latest
- * read names the served version, which its response should have reached.
+ * Fetches, and learns from every response; undefined if the upstreams deny a version that was already served. A latest
+ * read requires the served version of its upstream.
  */
 async function fetchAndLearn (
   context: FetchParts,
@@ -164,7 +169,7 @@ async function fetchAndLearn (
   } catch (error) {
     const impossible = judgements.findLast(({ flaw }) => flaw === 'impossible')?.impossible
     if (impossible === 'denied') return undefined
-    // A second response decides if the first one was a false header or the beginning of another chain.
+    // Fetches again, because a second response shows if the first had a false header or is of another chain.
     if (error instanceof UnprovenPositionError && !isRetry) {
       return await fetchAndLearn(context, pinned, servedVersion, true)
     }
@@ -172,15 +177,14 @@ async function fetchAndLearn (
       ? errorResponseFor(context, read, error)
       : impossibleResponseError(context, read, impossible)
   }
-  // After a reset during the fetch, a response that fits the old chain may be of either chain, so it is fetched again
-  // (law 7: chains never mix).
+  // Fetches again after a reset: a response that fits the old chain may be of either chain (law 7: chains never mix).
   if (context.tracker.space !== spaceBefore && !isOfNewChain(response, positionBefore)) {
     discardBody({ response })
     return await fetchAndLearn(context, pinned, servedVersion, isRetry)
   }
   if (response.status === 410) context.prunedErrorBuilder.learn(response)
   const judged = judgements.find(judgement => judgement.response === response)
-  // A 429 was not inspected.
+  // Judges a 429 here, because it was not inspected.
   return { response, verdict: judged?.verdict ?? judge(read, response, context.settings.pages) }
 }
 
@@ -222,13 +226,13 @@ function learnAndJudge (
   return { response, verdict, flaw, impossible }
 }
 
-// An impossible response is not sent to the client either: 503 is better than a wrong body.
+// Builds a 503 in place of an impossible response, because 503 is better than a wrong body.
 function impossibleResponseError (context: FetchParts, read: Read, reason: NotStoredReason): ErrorResponse {
   context.metrics.notStored(read.endpoint.name, reason)
   return unavailableError('the upstream sent a response that cannot be true')
 }
 
-// Shared objects, whose lines the connection pool prints once.
+// Shares header objects, whose lines the connection pool prints once.
 const headersWithoutBody = { json: { accept: mediaTypes.json }, bcs: { accept: mediaTypes.bcs } } as const
 
 /** Builds the upstream request from the same parts as the key (law 1: what is keyed is what is sent). */
@@ -249,7 +253,8 @@ function errorResponseFor (context: FetchParts, read: Read, error: unknown): Err
   return noUpstreamError(context, isUnused ? error.message : 'no upstream could answer')
 }
 
-// Content of another block or transaction is impossible; other verdicts only prevent storing.
+// Returns the reason for content of another block or transaction, which is impossible; other verdicts only prevent
+// storing.
 function wrongContentReason ({ notStored }: JudgedResponse['verdict']): NotStoredReason | undefined {
   return notStored === 'wrong_block' || notStored === 'wrong_transaction' ? notStored : undefined
 }
@@ -268,7 +273,8 @@ export function deniesServedVersion (
   const wasServed = requestedVersion === undefined
     ? height !== undefined && height <= head.blockHeight
     : requestedVersion <= head.version
-  // A list that starts above a node's head is an invalid input: docs/node-behaviour.md, "Transactions".
+  // Counts an invalid input too: nodes so reject a list that starts above their head (docs/node-behaviour.md,
+  // "Transactions").
   return wasServed &&
     (deniesVersion(response) || (isBehindVersion(response, requestedVersion) && reportsInvalidInput(response)))
 }
@@ -290,7 +296,8 @@ function highestVersion (a: bigint | undefined, b: bigint | undefined): bigint |
   return a === undefined || (b !== undefined && b > a) ? b : a
 }
 
-// A response without a position, such as a gateway's 429, proves no head.
+// Returns true if a response proves a newer head, which a response without a position, such as a gateway's 429, never
+// does.
 function isNewer (a: UpstreamResponse, b: UpstreamResponse): boolean {
   return a.stamped !== undefined && isBehindVersion(b, a.stamped.position.head.version)
 }

@@ -22,7 +22,7 @@ export function followedHeadFor (
   const head = follower.headFor(pinned.arrivedAtMs ?? context.now())
   const { minVersion } = pinned.read
   if (head === undefined || (minVersion !== undefined && head.position.head.version < minVersion)) return undefined
-  // The served position has this head, and also the newest oldest version, so pruned history does not come back.
+  // Returns the served position, whose newest oldest version keeps pruned history from coming back.
   return context.tracker.known
 }
 
@@ -42,7 +42,7 @@ export function lookUpAtFollowedHead (
   if (head === undefined) return undefined
   const { read, space, keys } = pinned
   const { version } = head.position.head
-  // A not-found or a view has no interval, so it serves its own version alone.
+  // Looks a not-found or a view up at this version alone, because neither has an interval.
   const entry = lookUpEntryAt(context, follower, read, keys.value, version) ??
     context.memory.getByKeys(keysOf(atVersion(read, version), space))
   const followedAt = head.position
@@ -64,7 +64,7 @@ export function lookUpEntryAt (
   if (dependencies === undefined || follower.validityAt(version, found.last, dependencies) !== 'unchanged') {
     return undefined
   }
-  // Observing extends no interval, because nothing is served from it.
+  // Extends no interval while following only observes, because nothing is served from it.
   if (follower.isServing) memory.extend(found.entry, family, version)
   return found.entry
 }

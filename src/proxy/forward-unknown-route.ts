@@ -38,7 +38,7 @@ export async function forwardUnknownRoute (
   const isIdempotent = isSafeMethod(upstreamRequest.method)
   const version = versionInTarget(upstreamRequest.target)
   if (version !== undefined && isIdempotent) context.lowestRequested.record(version, context.tracker.position)
-  // Requests that may write do not wait for a version.
+  // Waits for no version if the request may write.
   const versionRequirements = isIdempotent
     ? { requestedVersion: version, minVersion: readMinVersion(minVersion) }
     : { requestedVersion: undefined, minVersion: undefined }
@@ -48,7 +48,7 @@ export async function forwardUnknownRoute (
   if (isAboveKnownHead(context, versionRequirements)) await waitForVersions(context, versionRequirements, client)
   const servedVersion = context.tracker.position?.head.version
   let isOtherChain = false
-  // Learns every position. Prefers upstreams at the served head, so unknown routes do not go back either.
+  // Learns every position, and prefers upstreams at the served head, so that unknown routes do not go back either.
   const inspect: InspectResponse = received => {
     const { stamped } = received
     isOtherChain = stamped !== undefined &&
@@ -56,7 +56,7 @@ export async function forwardUnknownRoute (
     if (isOtherChain || deniesServedVersion(context, { requestedVersion: version, height: undefined }, received)) {
       return 'impossible'
     }
-    // The response to a request that may write is used as it is.
+    // Accepts any response to a request that may write.
     if (!isIdempotent) return undefined
     if (reportsPruned(received)) return 'pruned'
     const isLagging = isBehindVersion(received, servedVersion) ||
@@ -78,21 +78,21 @@ export async function forwardUnknownRoute (
     )
   const response = await forward()
     .catch(async (error: unknown) => {
-      // A second response decides if the first one was a false header or the beginning of another chain.
+      // Forwards again, because a second response shows if the first had a false header or is of another chain.
       if (error instanceof UnprovenPositionError && isIdempotent) return await forward()
       throw error
     })
     .catch(() => {
       throw noUpstreamError(context, isOtherChain ? 'the upstream serves another chain' : 'no upstream could answer')
     })
-  // The response for a fixed version is the same at every head.
+  // Rejects an old response, except for a fixed version, at which every head gives the same.
   if (version === undefined && isBelowMinVersion(response, versionRequirements.minVersion)) {
     response.rest?.destroy()
     throw laggingError()
   }
   if (response.stamped !== undefined) {
     context.tracker.show(response.stamped)
-    // The response to a request that may have written is sent at once.
+    // Delays no response to a request that may have written.
     if (isIdempotent) {
       await context.tracker.sharedHeads?.reach(response.stamped.position.head.version).catch((error: unknown) => {
         response.rest?.destroy()

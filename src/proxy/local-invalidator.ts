@@ -7,7 +7,8 @@ import { type Accept } from '../api/accept.js'
 import { isOfBlock, keysOf, microCacheKeyOf, stateFamilyOf, type Read, type EntryInterval } from '../api/read.js'
 
 const formats: readonly Accept[] = ['json', 'bcs']
-// Bounds memory (law 10: nothing grows without bound); a fetch with more purges since its start counts as purged.
+// Bounds remembered purges (law 10: nothing grows without bound); a fetch with more purges since its start counts as
+// purged.
 const maxRecentInvalidations = 256
 
 /** Invalidates entries in the tiers of this process, and entries of fetches that a purge overtakes. */
@@ -16,7 +17,7 @@ export class LocalInvalidator {
   readonly #tiers: readonly OwnStore[]
   #count = 0
   #space: string | undefined
-  // Newest last; undefined is a purge of everything.
+  // Purges, the newest last; undefined stands for a purge of everything.
   readonly #recent: Array<Invalidation | undefined> = []
 
   /** Takes the tiers that no other replica shares; memory is one of them. */
@@ -40,7 +41,10 @@ export class LocalInvalidator {
       )
   }
 
-  /** Hides entries at once; resolves once no later process finds them in these tiers, with true if there was any. */
+  /**
+   * Hides entries at once; resolves once no later process finds them in these tiers. Resolves with true if any entry
+   * was there.
+   */
   async invalidate (space: StoreSpace, invalidation: Invalidation, id?: string): Promise<boolean> {
     this.#record(invalidation)
     const invalidated = this.#tiers.map(async tier => await tier.drop(space, invalidation, id))
@@ -78,7 +82,7 @@ export function invalidationOfRead (read: Read, space: Space): Invalidation {
   const flags = read.endpoint.offByDefault.map(flag => [flag, 'true'] as const)
   const queries = isOfBlock(read) ? [[], flags] : [read.query]
   const all = formats.flatMap(accept => queries.map(query => keysOf({ ...read, accept, query }, space)))
-  // One interval of state may cover many versions, so every version of the read goes.
+  // Covers every version of the read, because one interval of state may span many.
   const families = formats.map(accept => stateFamilyOf({ ...read, accept }, space)).filter(key => key !== undefined)
   const version = read.requestedVersion
   return {

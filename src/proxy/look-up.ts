@@ -17,11 +17,13 @@ export type LookUpParts = CommitParts & PrunedParts & {
   readonly historyCoalescer: Coalescer<Loaded>,
   /** Coalesces look-ups in lower tiers. */
   readonly lowerTierCoalescer: Coalescer<CachedEntry | undefined>,
-  /** Times at which refreshes failed, by body: a new compressed form replaces an entry, but not its body. */
+  /**
+   * Times at which refreshes failed, by the entry's body, which stays when a new compressed form replaces the entry.
+   */
   readonly failedRefreshes: WeakMap<Buffer, number>
 }
 
-// Makes repeated failures of a refresh almost free: not every hit on a retired rendering fetches again.
+// Pauses after a failed refresh, so that not every hit on a retired rendering fetches again.
 const refreshBackoffMs = 10_000
 
 /** Looks a read up in memory, with a span if its request is traced. */
@@ -108,7 +110,7 @@ export function adopt (
   found: FoundEntry,
   sinceCount: number
 ): CachedEntry | undefined {
-  // The chain may have been reset by now.
+  // Checks the chain again, because it may have been reset by now.
   if (!context.tracker.isCurrent(pinned.space)) return undefined
   // Learns the entry's proven position; a contradiction means an entry of another chain (law 7: chains never mix).
   if (!context.tracker.learnProven(found.stored.stamped)) return undefined

@@ -18,7 +18,7 @@ export function microCacheMs (
   { endpoint }: Read
 ): number {
   if (endpoint.keyedBy === 'version') return stateMs
-  // Clients that read the newest events, the end of a stream or a pending transaction need the present one.
+  // Caches no newest events, end of a stream or pending transaction: their clients need the present one.
   if (endpoint.keyedBy !== 'moving') return 0
   return endpoint.name === 'index' ? indexMs : endpoint.name === 'info' ? infoMs : gasMs
 }
@@ -31,7 +31,8 @@ export function readMicroCache (context: MicroCacheParts, { read, keys }: Pinned
   if (entry === undefined) return undefined
   const readAt = entry.readAt?.head.version
   if (read.minVersion !== undefined && (readAt === undefined || readAt < read.minVersion)) return undefined
-  // The body of the index must not be behind the served head (law 4: headers are the present, bodies are the past).
+  // Rejects an index behind the served head, because its body is the position (law 4: headers are the present, bodies
+  // are the past).
   const served = context.tracker.position?.head.version
   return read.endpoint.name === 'index' && (readAt === undefined || served === undefined || readAt < served)
     ? undefined
@@ -52,7 +53,7 @@ export function microCachePartsOf (
   const ttlMs = microCacheMs(context.settings.latest, read)
   if (ttlMs === 0 || neverStoredReason(read, response) !== undefined) return undefined
   const readAt = response.stamped?.position
-  // State without a position has no known age, and a not-found is a fact for state only.
+  // Stores no state without a position, whose age is unknown, and no not-found except of state.
   if (read.endpoint.keyedBy === 'version' ? readAt === undefined : response.status !== 200) return undefined
   return { key: microCacheKeyOf(keys), expiresAtMs: requestedAtMs + ttlMs, readAt }
 }

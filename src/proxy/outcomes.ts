@@ -11,7 +11,7 @@ export const ownOutcomeNames = ['preflight', 'gone', 'rejected', 'limited', 'una
 /** Name of an outcome that varve decides by itself. */
 export type OwnOutcomeName = typeof ownOutcomeNames[number]
 
-/** Outcome names of hits, printed once per tier. */
+/** Outcome names of hits by tier, printed once. */
 export const hitNames = Object.fromEntries(tierNames.map(tier => [tier, `hit_${tier}`])) as {
   readonly [Tier in TierName]: `hit_${Tier}`
 }
@@ -59,7 +59,7 @@ export interface CachedEntry {
   readonly isRetired: boolean
   /** Position of the followed head that a latest read is served at; undefined for other reads. */
   readonly followedAt?: Position | undefined
-  /** True if another host has just fetched it, and the read has waited for that. */
+  /** True if another host has just fetched the entry, and the read has waited for that fetch. */
   readonly hasWaited?: boolean
 }
 
@@ -69,13 +69,15 @@ export type Loaded = (CachedEntry & Pick<FetchResult, 'textKey'>) | FetchResult
 /** Outcome of a read that got a response. */
 export type Outcome = Hit | FetchOutcome
 
-/** Served from the cache. */
+/** Outcome of a read that was served from the cache. */
 export interface Hit extends Pick<CachedEntry, 'tier' | 'entry' | 'kind' | 'followedAt' | 'hasWaited'> {
   readonly name: 'hit'
   readonly position: Position | undefined
 }
 
-/** Served by an upstream: after a cache look-up, or `forwarded` because no cached response applies. */
+/**
+ * Outcome of a read that an upstream served: after a cache look-up, or `forwarded` because no cached response applies.
+ */
 export interface FetchOutcome {
   readonly name: 'miss' | 'collapsed' | 'forwarded'
   readonly fetched: FetchResult

@@ -21,12 +21,12 @@ export type MemoParts = AuditParts & {
 // Limits memoised responses to a few megabytes, whatever clients send (law 10: nothing grows without bound).
 const maxMemos = 10_000
 const maxAcceptEncodingLength = 100
-// Memory for known requests, as a share of the memory tier and in addition to it.
+// Share of the memory tier's size that known requests may take in addition to the tier.
 const knownRequestShare = 3 / 16
 const minKnownRequestBytes = 6 * 1024 ** 2
 
-// Measured (bench/NOTES.md). A request variant has its read, its keys, the memoised response, a table slot, and several
-// copies of its text; known bytes have what was sent.
+// Estimates bytes as measured (bench/NOTES.md). A request variant has its read, its keys, the memoised response, a
+// table slot, and several copies of its text; known bytes have what was sent.
 const costOf = (text: string, { sent }: KnownRequest): number =>
   sent === undefined ? 4 * text.length + 1500 : 2 * text.length + 400
 
@@ -34,15 +34,15 @@ const costOf = (text: string, { sent }: KnownRequest): number =>
 export interface KnownRequest {
   readonly parsed: ParsedRequest
   /**
-   * Parts of a request that is known by its bytes; undefined for a request variant, which clients send in many forms.
+   * Parts of a request that is known by its bytes; undefined for a request variant, which covers many forms of bytes.
    */
   readonly sent?: { readonly method: string, readonly url: string, readonly headers: IncomingHttpHeaders }
 }
 
 /**
- * Caches known requests by request variant and by the text of their bytes, which never equal each other, because their
- * first line breaks differ. Bounded in bytes (law 10: nothing grows without bound): when the young half is full, it
- * replaces the old half, whose unused requests are dropped. This is coarser than LRU, but a hit costs one lookup.
+ * Caches known requests by request variant and by the text of their bytes; the two never collide, because their first
+ * line breaks differ. Bounded in bytes (law 10: nothing grows without bound): a full young half replaces the old half,
+ * whose unused requests are dropped. Halves are coarser than LRU, but a hit costs one lookup.
  */
 export class KnownRequestCache {
   readonly #maxHalfBytes: number
@@ -82,8 +82,8 @@ export class ParsedRequest implements MemoHolder {
   readonly read: Read
   #space: Space | undefined
   #pinned: PinnedRead | undefined
-  // Memoised response and the state that it depends on. Fields of this object, because a nested object costs every hit
-  // another CPU cache miss (bench/NOTES.md).
+  // Memoised response and the state that it depends on, as fields: a nested object costs every hit another CPU cache
+  // miss (bench/NOTES.md).
   #memo: ClientResponse | undefined
   #servedPosition: MemoParts['tracker']['stamped']
   #acceptEncoding: string | undefined
@@ -101,7 +101,7 @@ export class ParsedRequest implements MemoHolder {
     if (this.#pinned === undefined || this.#space !== space) {
       this.#pinned = pinTo(space, this.read)
       this.#space = space
-      // The memo belongs to the previous chain.
+      // Drops the memo, which belongs to the previous chain.
       this.#memo = undefined
     }
     return this.#pinned
@@ -125,10 +125,10 @@ export class ParsedRequest implements MemoHolder {
       this.#acceptEncoding !== acceptEncoding
     ) return undefined
     if (tracker.sharedHeads?.has(this.#servedPosition?.position.head.version) === false) return undefined
-    // A retired rendering needs a full look-up, which may refresh it (law 8: rendering can change, history cannot).
+    // Leaves a retired rendering to a full look-up, which may refresh it (law 8: rendering can change, history cannot).
     if (this.#release !== undefined && releases.isRetiredRelease(this.#release)) return undefined
     if (this.#memo === undefined || (this.#expiresAtMs !== Infinity && now() >= this.#expiresAtMs)) return undefined
-    // A head may be too old for this read, although it is still the followed one.
+    // Checks the followed head's age, since it may be too old for this read.
     if (this.#followedAt !== undefined) {
       const { follower } = context
       if (follower?.headFor(now())?.position.head.version !== this.#followedAt.head.version) return undefined
@@ -151,7 +151,7 @@ export class ParsedRequest implements MemoHolder {
     response: ClientResponse
   ): void {
     const { space, stamped } = context.tracker
-    // Pruned hits are counted one by one with their distance, which needs a full look-up.
+    // Memoises no pruned hit, because each is counted with its distance, which needs a full look-up.
     if (
       space === undefined || kind === 'pruned' || ifNoneMatch !== undefined ||
       (acceptEncoding?.length ?? 0) > maxAcceptEncodingLength

@@ -59,7 +59,7 @@ export function prunedDistance (
 export function rejectPruned (context: PrunedParts, read: Read): void {
   const { requestedVersion } = read
   const distance = prunedDistance(context.tracker.position, read)
-  // Requires both: the served position, which is of our chain, and the last known window of every upstream.
+  // Requires two proofs: the served position, which is of our chain, and the last known window of every upstream.
   if (
     !context.settings.pruned.answerLocally || distance === undefined || requestedVersion === undefined ||
     !context.upstreamPool.isPrunedEverywhere(requestedVersion)
@@ -80,7 +80,7 @@ export function countPrunedResponse (context: PrunedParts, read: Read, { respons
  */
 export function rejectPrunedPage (context: PrunedParts, { response, notStored }: FetchResult): void {
   const oldest = response.stamped?.position.oldest.version
-  // Nothing was pruned of a whole history: such a page begins where its stream does.
+  // Accepts such a page of a whole history, of which nothing was pruned: it begins where its stream does.
   if (!context.settings.pages.strict || notStored !== 'pruned_page' || oldest === undefined || oldest === 0n) {
     return
   }
@@ -134,7 +134,7 @@ export class HistoryForecast {
     return this.#soonSinceMs === undefined ? undefined : (this.#sources.now() - this.#soonSinceMs) / 1000
   }
 
-  // Clients that read near the head lose nothing, so only the older half of the window counts.
+  // Counts only the older half of the window, because clients that read near the head lose nothing.
   #isSoon (position: Position): boolean {
     const perSecond = this.#versionsPerSecond
     const distance = Number(this.#sources.lowestRequested.valueIn(position) - position.oldest.version)
@@ -152,7 +152,7 @@ export class HistoryForecast {
   }
 }
 
-// Requests of the last 150 to 300 seconds count: this half period and the last one.
+// Half period of the lowest requested version: requests of the last 150 to 300 seconds count.
 const halfPeriodMs = 150_000
 // Exceeds every u64.
 const noVersion = 2n ** 64n

@@ -19,11 +19,11 @@ import {
 import { type Config } from '../config/schema.js'
 import { archivalEndpointHeaders } from '../api/pruned-error-builder.js'
 
-/** Response ready to be written; its headers are a flat list, which Node.js writes fastest. */
+/** Response ready to be written, with headers as a flat list, which Node.js writes fastest. */
 export interface ClientResponse {
   readonly status: number
   readonly rawHeaders: readonly string[]
-  /** Same headers as HTTP/1 text, without Content-Length; undefined if each must be printed by itself. */
+  /** Headers as HTTP/1 text, without Content-Length; undefined if each header must be printed by itself. */
   readonly headerText?: string | undefined
   readonly body: Buffer | undefined
   /** Rest of the body, streamed from the upstream. */
@@ -43,8 +43,8 @@ export type DownstreamCacheControl = 'revalidate' | 'immutable' | 'off'
 // pass.
 const forwardedHeaders = ['content-type', 'content-encoding', 'retry-after', 'www-authenticate']
 
-// Allow-list for unknown routes, whose responses may be anything. Location is left out, because it would name the
-// upstream's own address.
+// Allow-list for unknown routes, whose responses may be anything. Leaves out Location, which would name the upstream's
+// own address.
 const passThroughHeaders = [
   ...forwardedHeaders,
   'content-length',
@@ -57,8 +57,8 @@ const passThroughHeaders = [
   'traceparent'
 ]
 
-// Headers whose repeated values may be joined. Of any other header only the first value counts, since a joined value
-// would be invalid.
+// Headers whose repeated values may be joined. Of other headers the first value counts, since a joined one would be
+// invalid.
 const listHeaders = new Set([
   'content-encoding',
   'www-authenticate',
@@ -107,7 +107,7 @@ export class ResponseBuilder {
   respond (read: Read, outcome: Outcome, preferences: ResponsePreferences): ClientResponse {
     if (outcome.name === 'hit') return this.#respondFromCache(outcome.entry, read, outcome, preferences)
     const { response, entry } = outcome.fetched
-    // A latest response stays `no-store` for the client, even when stored under its version.
+    // Sends `no-store` with a latest response, even if it was stored under its version.
     return entry === undefined || outcome.name === 'forwarded'
       ? this.#respondFromUpstream(response, read, outcome, preferences)
       : this.#respondFromCache(entry, read, outcome, preferences)
@@ -175,7 +175,7 @@ export class ResponseBuilder {
     const cursorVersion = cursorVersionOf(this.#settings, read, outcome)
     const codings = readAcceptEncoding(acceptEncoding)
     const form = this.#compressor.representationOf(entry, codings)
-    // A client may have another representation of the entry from an earlier request.
+    // Accepts the tag of any representation, which the client may have from an earlier request.
     const tags = (): string[] => [form.etag, entry.etag, ...codings.map(coding => etagForCoding(entry, coding))]
     const matchedTag = ifNoneMatch === undefined || entry.status !== 200 ? undefined : matchingTag(ifNoneMatch, tags)
     if (matchedTag !== undefined) {
@@ -187,7 +187,7 @@ export class ResponseBuilder {
         body: undefined
       }
     }
-    // Only headers without a pinned cursor are printed in advance, because one entry serves reads with and without it.
+    // Prints in advance only headers without a pinned cursor, because one entry serves reads with and without it.
     const lines = cursorVersion === undefined ? form.rawHeaders : pinCursorHeaders(form.rawHeaders, cursorVersion)
     const formText = lines === form.rawHeaders ? form.headerText : printHeaders(lines)
     const headerText = joinPrinted(head.headerText, formText)

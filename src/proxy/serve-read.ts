@@ -33,12 +33,12 @@ import { type MemoryTier } from '../cache/memory-tier.js'
 /** Parts of every step of a read. */
 export type ReadParts = FetchParts & MemoParts & WaitParts & {
   readonly movingCoalescer: FreshCoalescer<Loaded>,
-  /** Coalesces fetches of all hosts; undefined without a tier that they share. */
+  /** Coalesces fetches of all hosts; undefined without a tier that the hosts share. */
   readonly fetchLeases: { take(key: string): Promise<FetchLease | undefined> } | undefined,
   readonly metrics: { missed(endpoint: EndpointName, cause: MissCause): void }
 }
 
-/** Makes what the steps of a read remember between reads. */
+/** Makes the state that the steps of a read remember between reads. */
 export function readState (memory: MemoryTier) {
   return {
     compressor: new Compressor(memory),
@@ -79,7 +79,7 @@ export function serveFromMemory (context: ReadParts, parsed: ParsedRequest): Hit
  * If processes share one head, they must agree before step 1, and have the position of the response after step 7.
  */
 export async function serveRead (context: ReadParts, read: Read, client: ReadClient = noClient): Promise<Outcome> {
-  // Nothing is fetched for a read that gets a 503 anyway.
+  // Waits first, so that nothing is fetched for a read that gets a 503 anyway.
   const { sharedHeads } = context.tracker
   if (sharedHeads !== undefined) await sharedHeads.reach(undefined)
   if (read.requestedVersion !== undefined) {
@@ -93,12 +93,12 @@ export async function serveRead (context: ReadParts, read: Read, client: ReadCli
   if (isAboveKnownHead(context, read)) {
     await client.admit?.()
     await waitForVersions(context, read, client)
-    // The chain may have been reset during the wait.
+    // Pins again, because the chain may have been reset during the wait.
     pinned = await pinToCurrentChain(context, read, client, arrivedAtMs)
   }
   if (pinned.acceptsFollowedHead) await context.follower?.bringUp(arrivedAtMs)
   let outcome = await serve(context, pinned)
-  // A reset during look-up or refresh makes a cached entry void (law 7: chains never mix).
+  // Repeats after a reset during look-up or refresh, which makes a cached entry void (law 7: chains never mix).
   while (outcome === undefined) outcome = await serve(context, await pinToCurrentChain(context, read, client))
   if (outcome.name !== 'hit') {
     countPrunedResponse(context, read, outcome.fetched)
@@ -127,7 +127,7 @@ async function serve (context: ReadParts, pinned: PinnedRead): Promise<Outcome |
     (readClass === 'moving' || context.lowerTiers.length === 0 ? undefined : await lookUpBelowMemory(context, pinned))
   if (cached !== undefined) return await serveCached(context, pinned, cached)
   rejectPruned(context, read)
-  // Charges before joining a fetch, so a rejection fails no other client.
+  // Charges before joining a fetch, so that a rejection fails no other client.
   if (client.admit !== undefined) await client.admit()
   if (readClass !== 'moving') return await serveHistory(context, pinned)
   return follower !== undefined && acceptsFollowedHead
@@ -148,11 +148,11 @@ async function serveAtFollowedHead (
     const isCurrent = context.tracker.isCurrent(pinned.space)
     if (isCurrent && (outcome.name === 'hit' || !reportsUpstreamFault(outcome.fetched.response))) return outcome
     if (outcome.name !== 'hit') discardBody(outcome.fetched)
-    // A reset during the fetch voids the followed head, and the response may be of the new chain.
+    // Drops the response after a reset, which voids the followed head: the response may be of the new chain.
     return isCurrent ? await serveMoving(context, pinned) : undefined
   } catch (error) {
     if (!context.tracker.isCurrent(pinned.space)) return undefined
-    // The upstream whose tail was read may have failed, and the others lag behind its head.
+    // Reads at any head: the upstream whose tail was read may have failed, and the others lag behind that head.
     if (isLaggingError(error)) return await serveMoving(context, pinned)
     throw error
   }
@@ -171,7 +171,7 @@ async function serveCached (
     if (refreshed.name === 'miss') context.memory.removals.record(cached.entry.key, 'expired')
     return refreshed
   }
-  // Upstreams may have pruned the entry's version during the refresh.
+  // Checks again, because upstreams may have pruned the entry's version during the refresh.
   const present = servableEntry(context, pinned, cached.tier, cached.entry)
   return present === undefined ? await serve(context, pinned) : serveHit(context, pinned, present)
 }
@@ -187,7 +187,7 @@ function serveHit (context: ReadParts, pinned: PinnedRead, cached: CachedEntry):
   }
   auditHit(context, read, entry)
   if (prunedVersions !== undefined) context.metrics.pruned(read.endpoint.name, 'cache', prunedVersions)
-  // The position of latest state is that at which it was read, the position of other responses the served one.
+  // Stamps latest state with the position at which it was read, other responses with the served position.
   const position = kind === 'moving' && read.endpoint.keyedBy === 'version' ? entry.readAt : context.tracker.position
   return { name: 'hit', tier, entry, kind, position, hasWaited: hasWaited === true }
 }
@@ -201,15 +201,18 @@ async function serveHistory (context: ReadParts, pinned: PinnedRead): Promise<Ou
     () => context.historyCoalescer.run(key, () => loadHistory(context, pinned, key))
   )
   if (coalesced.isCollapsed && !canShare(pinned, coalesced.result)) {
-    // A partial page or pending transaction may predate a request that joined late (law 5: a latest read is never older
-    // than its request).
+    // Fetches again what may predate a request that joined late: a partial page or pending transaction (law 5: a latest
+    // read is never older than its request).
     if (read.mayBeMoving) return await serveMoving(context, pinned)
     coalesced = await context.historyCoalescer.run(keys.text, () => load(context, pinned))
   }
   return outcomeOf(context, pinned, coalesced)
 }
 
-/** Loads once for all equal reads that came before it began (law 5: a latest read is never older than its request). */
+/**
+ * Loads once for all equal reads that arrived before the load began (law 5: a latest read is never older than its
+ * request).
+ */
 async function serveMoving (context: ReadParts, pinned: PinnedRead): Promise<Outcome> {
   const key = coalescingKeyOf(pinned.read, pinned.keys.text)
   const loadOnce = (): Promise<Coalesced<Loaded>> => context.movingCoalescer.run(key, () => load(context, pinned))
@@ -245,10 +248,11 @@ function load (context: ReadParts, pinned: PinnedRead): Promise<Loaded> {
     : fetchAndCommit(context, pinned)
 }
 
-/** Loads history, once for all hosts if that may help. */
+/** Loads history, once for all hosts if sharing may help. */
 function loadHistory (context: ReadParts, pinned: PinnedRead, key: string): Promise<Loaded> {
   const { fetchLeases, upstreamPool } = context
-  // A latest read may be newer than the fetch of another host (law 5: a latest read is never older than its request).
+  // Loads a latest read alone, because it may be newer than another host's fetch (law 5: a latest read is never older
+  // than its request).
   const isForAll = !pinned.read.mayBeMoving && pinned.followedAt === undefined
   return fetchLeases === undefined || !isForAll || upstreamPool.isNear
     ? load(context, pinned)
@@ -256,8 +260,7 @@ function loadHistory (context: ReadParts, pinned: PinnedRead, key: string): Prom
 }
 
 /**
- * Of the hosts that load a read at the same time one fetches it, and the others take the entry that this host has
- * stored.
+ * Fetches on one of the hosts that load a read at the same time; the others take the entry that this host has stored.
  */
 async function loadForAll (
   context: ReadParts,
@@ -347,7 +350,7 @@ async function refreshRendering (
   cached: CachedEntry
 ): Promise<Hit | FetchOutcome | undefined> {
   const { admit } = pinned.client
-  // Serves the cached rendering to a client over its limit, not a 429.
+  // Serves the cached rendering, not a 429, to a client over its limit.
   if (admit !== undefined && !await admit().then(() => true, () => false)) return undefined
   const loading = loadRefreshed(context, pinned, cached).catch(() => undefined)
   const refreshed = await withTimeout(refreshTimeoutMs, loading)

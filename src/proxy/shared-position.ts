@@ -18,7 +18,7 @@ export async function reachInAll (
     if (outcome.name !== 'hit') outcome.fetched.response.rest?.destroy()
     throw error
   }
-  // The position from before the wait may be below the entry.
+  // Takes the position again, because the one from before the wait may be below the entry.
   const { position } = outcome
   if (position === undefined || version === undefined || position.head.version >= version) return outcome
   return { ...outcome, position: tracker.position }
@@ -27,7 +27,7 @@ export async function reachInAll (
 /** Returns the highest version that a response shows, by its position or its body. */
 function shownVersion (tracker: Tracker, read: Read, outcome: Outcome): bigint | undefined {
   const { position } = outcome
-  // The position of a latest response is its own.
+  // Ignores the body of a latest response, whose own position says all.
   const isLatest = outcome.followedAt !== undefined || outcome.name === 'forwarded' ||
     (outcome.name === 'hit' && outcome.kind === 'moving')
   const entry = outcome.name === 'hit' ? outcome.entry : outcome.fetched.entry

@@ -13,7 +13,7 @@ export type AwaitParts = ReadParts & { readonly metrics: { awaitedTransaction(re
 
 // Holds a read as long as a node would.
 const holdMs = 1000
-// A transaction that comes late in the wait is fetched for this long.
+// Limits the fetch of a transaction that comes late in the wait.
 const fetchMs = 500
 
 /**
@@ -40,7 +40,7 @@ export async function serveAwaited (
   context.metrics.awaitedTransaction(clientGone.aborted ? 'left' : result)
   if (clientGone.aborted) return outcome
   if (space !== tracker.space) {
-    // The answer is of another chain (law 7: chains never mix).
+    // Discards the node's answer, which is of another chain (law 7: chains never mix).
     discardBody(outcome.fetched)
     return await serveRead(context, read, client)
   }
@@ -51,7 +51,7 @@ export async function serveAwaited (
     discardBody(outcome.fetched)
     return found
   }
-  // No client reads a body that comes late.
+  // Destroys a late body, which no client reads.
   fetching.then(late => {
     if (late.name !== 'hit') discardBody(late.fetched)
   }, () => {})

@@ -17,9 +17,9 @@ export interface WaitParts extends PinParts {
 /** Versions that upstreams must have reached: the version that a read names, and its minimum version. */
 export type VersionRequirements = Pick<Read, 'requestedVersion' | 'minVersion'>
 
-// A client with an explicit minimum version may wait even when `waitForVersion.ms` is 0.
+// Longest wait of a client with a minimum version, which may wait even when `waitForVersion.ms` is 0.
 const defaultMinVersionWaitMs = 1000
-// A version further above the head than these blocks of average size is more likely a mistake of the client.
+// Distance above the head, in blocks of average size, beyond which a version is more likely a client's mistake.
 const nearBlocks = 2n
 
 /** Reports a read that needs a version above the head that this process knows. */
@@ -54,7 +54,7 @@ export async function waitForVersions (
     if (tracker.position === undefined) await context.resolveChain()
     const isAbove = isAboveKnownHead(context, { requestedVersion: undefined, minVersion })
     const waitResult = isAbove ? await waitFor(minVersion, waitMs === 0 ? defaultMinVersionWaitMs : waitMs) : 'reached'
-    // Unavailable, not missing: without a wait, the arrival of the version is unknown (law 11: "gone" and "not there"
+    // Rejects as unavailable, not missing: without a wait, the version may still arrive (law 11: "gone" and "not there"
     // are facts, not guesses).
     if (waitResult === 'too_many_waits') throw unavailableError('too many wait for a version')
     const known = tracker.known?.position.head.version
