@@ -130,7 +130,8 @@ async function ownRequests () {
     await readFor(5)
     const before = await sentOfAll()
     const beganMs = performance.now()
-    await readFor(20)
+    // Long enough for what a replica sends each 30 s.
+    await readFor(30)
     const seconds = (performance.now() - beganMs) / 1000
     const after = await sentOfAll()
     Object.keys(endpoints).forEach((kind, index) => lines[kind].push((after[index] - before[index]) / seconds))

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { drawsOf, zipf } from '../support/random.js'
 import { inParallel } from '../support/timed-request.js'
 import { readOf, startOrigin } from '../support/origin.js'
-import { processorTimeOf } from '../support/processor-time.js'
+import { memoryOf, processorTimeOf } from '../support/processor-time.js'
 import { startVarve } from '../support/varve.js'
 
 export const name = 'workers'
@@ -52,7 +52,7 @@ async function measure (bench, origin, workers, reads) {
   const upstreamReads = await origin.reads() - readsBefore
   const microseconds = (processorTimeOf(varve.pid) - timeBefore) / reads
   const metrics = await varve.metrics()
-  const memory = metrics.sum('process_resident_memory_bytes') + metrics.sum('varve_cache_bytes', 'tier="shared"')
+  const memory = memoryOf(varve.pid) + metrics.sum('varve_cache_bytes', 'tier="shared"')
   await varve.stop()
   return { workers, upstreamReads, hitPercent: 100 * (1 - upstreamReads / reads), microseconds, memory }
 }
@@ -63,7 +63,7 @@ function resultOf (ways) {
     figures: ways,
     tables: [{
       title: `with maxMb: ${maxMb}: skewed reads of ${keys} entries of ${bytes / 1024} KiB`,
-      columns: ['workers', 'hits', 'upstream reads', 'resident and shared memory', 'processor time of a request'],
+      columns: ['workers', 'hits', 'upstream reads', 'memory', 'processor time of a request'],
       rows: ways.map(({ workers, hitPercent, upstreamReads, memory, microseconds }) => [
         workers,
         `${hitPercent.toFixed(1)} %`,

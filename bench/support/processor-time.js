@@ -5,6 +5,15 @@ const microsecondsPerTick = 10_000
 
 /** Returns user and system time of a process and of all below it, in microseconds. */
 export function processorTimeOf (pid) {
+  return microsecondsPerTick * treeOf(pid).reduce((sum, { ticks }) => sum + ticks, 0)
+}
+
+/** Returns the memory of a process and of all below it, in bytes; what several share counts once, as in a container. */
+export function memoryOf (pid) {
+  return 1024 * treeOf(pid).reduce((sum, { pid }) => sum + kilobytesOf(pid), 0)
+}
+
+function treeOf (pid) {
   const running = readdirSync('/proc').filter(name => /^\d+$/.test(name)).flatMap(statOf)
   const tree = new Set([pid])
   // Repeats, because a process may be listed before its parent.
@@ -12,7 +21,12 @@ export function processorTimeOf (pid) {
     size = tree.size
     for (const { pid, parent } of running) if (tree.has(parent)) tree.add(pid)
   }
-  return microsecondsPerTick * running.filter(({ pid }) => tree.has(pid)).reduce((sum, { ticks }) => sum + ticks, 0)
+  return running.filter(({ pid }) => tree.has(pid))
+}
+
+function kilobytesOf (pid) {
+  const [, kilobytes] = /^Pss: +(\d+)/m.exec(readFileSync(`/proc/${pid}/smaps_rollup`, 'latin1'))
+  return Number(kilobytes)
 }
 
 function statOf (name) {
