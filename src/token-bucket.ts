@@ -4,7 +4,7 @@ export interface TokenRate {
   readonly burst: number
 }
 
-// Tolerates rounding of the clock.
+// Tolerates rounding of the clock, in milliseconds and in tokens.
 const negligible = 0.001
 
 /** Token bucket on a clock of its caller, which counts milliseconds or whatever else earns tokens. */

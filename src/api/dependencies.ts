@@ -124,8 +124,8 @@ export const ofModules: ListDependencies = read => [ofSet('modules', addressIn(r
 export const ofResources: ListDependencies = read => [ofSet('resources', addressIn(read)), ...layoutsOf(read)]
 
 /**
- * Dependencies of a migrated coin, for which newer releases respond from its fungible asset (docs/node-behaviour.md,
- * "Rendering").
+ * Further dependencies of a resource of `0x1::coin`: once the coin is migrated, newer releases respond from its paired
+ * fungible asset (docs/node-behaviour.md, "Rendering").
  */
 function migratedCoin (address: string, tag: Extract<TypeTag, { kind: 'struct' }>): readonly Dependency[] {
   const [coin] = tag.typeArguments

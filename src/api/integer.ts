@@ -2,7 +2,7 @@ const plus = 0x2b
 const zero = 0x30
 const nine = 0x39
 
-/** Reads an unsigned integer as nodes do, with leading zeros and one `+` (docs/node-behaviour.md, "Integers"). */
+/** Reads an unsigned integer as nodes do, allowing leading zeros and one `+` (docs/node-behaviour.md, "Integers"). */
 function readUnsigned (text: string, max: string): bigint | undefined {
   const digits = digitsIn(text, max)
   return digits === undefined ? undefined : BigInt(digits)

@@ -28,8 +28,8 @@ const viewInBcs = 'application/x.aptos.view_function+bcs'
 const bcsType = /^(application\/x\.[a-z0-9-]+\.view_function\+bcs)[ \t]*(?:;|$)/i
 
 /**
- * Reads a body from text that a person or a process wrote: JSON unchanged, bytes in hex, optionally behind their media
- * type.
+ * Reads a body from text that an operator or a program wrote: JSON unchanged, bytes in hex, optionally behind their
+ * media type.
  */
 export function bodyFromText (text: string): { readonly contentType: string, readonly body: Buffer } {
   const [, type = viewInBcs, digits] = /^(?:(application\/\S+) )?0x((?:[0-9a-fA-F]{2})*)$/.exec(text) ?? []

@@ -429,7 +429,7 @@ function sizeOf (segments: Iterable<KeptSegment>): number {
   return [...segments].reduce((sum, { bytes }) => sum + Math.ceil(bytes / blockBytes) * blockBytes, 0)
 }
 
-/** Starts a call to a process without waiting for its end. */
+/** Calls a process without waiting for the result or an error. */
 function run (call: () => Promise<void>): void {
   call().catch(() => {})
 }

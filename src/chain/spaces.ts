@@ -29,7 +29,7 @@ export interface UnverifiedUpstream extends ComparedUpstream {
   /** Resolves with true if no other upstream responds that may be on our chain. */
   readonly isLastReachable: () => Promise<boolean>
   /**
-   * Records that the upstream contradicts itself; returns true if it does so too often to be followed to another chain.
+   * Records that the upstream contradicts itself; returns true if it does so too often for a change to its chain.
    */
   readonly recordContradiction: () => boolean
   /** Records that the chain was changed to the upstream's. */

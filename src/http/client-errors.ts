@@ -48,7 +48,7 @@ function endWithError (error: ErrorResponse, socket: Socket, options: UnroutedEr
     // Sends the responses that are due first, or the client would take this error for one of them.
     socket.pause()
     due.once('finish', () => {
-      // The error is of the body of this request, whose response did not wait for it.
+      // Closes without an error: the bad bytes are of the body of this request, which was answered before they came.
       if (!due.req.complete) socket.destroySoon()
       // Node has given the socket to the next response by now.
       else endWithError(error, socket, options)

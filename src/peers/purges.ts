@@ -94,7 +94,7 @@ export class Purges {
     return !this.#undelivered.includes(purge)
   }
 
-  /** Writes undelivered purges to Redis once it has our space; rejects when Redis fails. */
+  /** Writes undelivered purges to Redis, or leaves them to the next call while it lacks our space. */
   async deliver (): Promise<void> {
     for (let next = this.#undelivered[0]; next !== undefined; next = this.#undelivered[0]) {
       const space = this.#options.placedSpace()

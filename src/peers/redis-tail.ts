@@ -358,8 +358,8 @@ export class RedisTail implements SharedTail {
   }
 
   /**
-   * Returns a time of Redis whose clock ran as fast as this process's clock since the last turn, so that ages are true;
-   * else undefined.
+   * Returns the time of Redis with its possible error; undefined if Redis's clock fell behind the clock of this process
+   * since the last turn, or if that turn is too long ago. A digest would then look younger than it is.
    */
   #steadyTime (sample: TimeSample): SteadyTime | undefined {
     const previous = this.#sample

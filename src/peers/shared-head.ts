@@ -101,7 +101,7 @@ export class SharedHead implements SharedHeads {
 
   async reach (version: bigint | undefined): Promise<void> {
     const { now, tracker } = this.#options
-    // Serves nothing without a chain; the read itself reports why there is none.
+    // Does not wait while no chain is known: the read fails next, and says why.
     if (tracker.space === undefined) return
     const endsAtMs = now() + maxWaitMs
     while (!this.has(version)) {

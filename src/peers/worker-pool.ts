@@ -45,7 +45,7 @@ const minBackoffMs = 250
 const maxBackoffMs = 10_000
 // Forgives one loss per ten seconds, so a rare exit is replaced without a delay.
 const lossesForgivenPerTick = 0.1
-// Allows for a worker that stops, which finishes its requests within nine seconds after its drain.
+// Time from the end of a worker's drain until it is killed: it finishes its requests within nine seconds.
 const stopTimeoutMs = 10_000
 // Drain of a worker in a roll-out, which no load balancer notices.
 const rollOutDrainMs = 1000

@@ -39,7 +39,8 @@ interface CachedName {
 
 // Age up to which an answer is used without a lookup, so that a burst of connections resolves the name once.
 const freshMs = 1000
-// Waits this long, or this share of the timeout, for a lookup, then uses a stale answer (RFC 8767, section 5).
+// Waits for a lookup this long, or this share of the timeout if that is shorter, then uses a stale answer (RFC 8767,
+// section 5).
 const staleAfterMs = 1000
 const staleAfterShare = 1 / 5
 // Ends a lookup before the caller's timeout and before a poll's (7 s), so that the failure is reported as one of DNS.

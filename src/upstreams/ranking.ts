@@ -36,8 +36,8 @@ export function rankUpstreams (all: readonly Upstream[], requirements: UpstreamR
   )
   const behind = others.filter(({ window }) => window !== undefined && window.head < version)
   if (covering.length > 0) return [...covering, ...unknown, ...behind]
-  // Puts the upstream furthest ahead first for a version above all heads; puts unknown windows first for a version
-  // pruned elsewhere.
+  // No known window covers the version. If it is above a head, healthy upstreams below it come first, the one furthest
+  // ahead before the others; else all known windows have pruned it, and only an unknown window may have it.
   return behind.length > 0
     ? [
       ...behind.filter(isHealthyAndVerified),

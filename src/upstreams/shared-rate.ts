@@ -228,7 +228,7 @@ export class SharedRate {
 
   get #shareRate (): TokenRate {
     const { rate: { perSecond, burst }, processes } = this.#options
-    // Allows at least one request: a share below one earns it in time.
+    // Holds one token at least, or a process with a smaller share could never send; `interval` keeps its rate.
     return { interval: 1000 * processes() / perSecond, burst: Math.max(1, Math.floor(burst / processes())) }
   }
 
