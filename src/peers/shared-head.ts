@@ -64,6 +64,8 @@ export class SharedHead implements SharedHeads {
   // Lowest version that this process still serves, and the version that all have promised.
   #promised = -1n
   #settled = -1n
+  // Head with which this process joined: it may have served that head alone, so nothing is promised before all have it.
+  #joinedAt = -1n
   #timer: NodeJS.Timeout | undefined
   #isBeating = false
   #isStopped = true
@@ -78,7 +80,7 @@ export class SharedHead implements SharedHeads {
   }
 
   get fault (): SharedHeads['fault'] {
-    if (this.#isMember()) return undefined
+    if (this.#isMember() && this.#settled >= this.#joinedAt) return undefined
     return this.#state === 'parted'
       ? { text: 'head.fleet has no effect: this process cannot reach the others', isServing: true }
       : { text: 'head.fleet: reads get 503 until the other processes know this one', isServing: false }
@@ -174,7 +176,7 @@ export class SharedHead implements SharedHeads {
       if (last?.members.includes(this.#id) !== true || (last.promised ?? -1n) > versionOf(known)) return
     }
     this.#state = 'joined'
-    this.#promised = versionOf(known)
+    this.#promised = this.#joinedAt = versionOf(known)
     this.#options.tracker.hold(known)
   }
 
@@ -240,8 +242,9 @@ export class SharedHead implements SharedHeads {
     }, ms).unref()
   }
 
-  /** Time to the next beat: at once if a silent member lapses, because reads wait for it. */
+  /** Time to the next beat: at once if a silent member lapses, because reads of a member wait for it. */
   #nextBeatMs (): number {
+    if (this.#state !== 'joined') return beatEveryMs
     const lapsesInMs = [...this.#members.values()].map(({ roseAtMs }) =>
       Math.ceil(roseAtMs + lapsedAfterMs - this.#options.now())
     )

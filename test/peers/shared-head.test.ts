@@ -1,3 +1,4 @@
+import { setImmediate as immediate } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { Space } from '../../src/chain/space.js'
 import { Tracker, ChainEvents } from '../../src/chain/tracker.js'
@@ -15,6 +16,8 @@ class Process {
   isAway = false
   /** True to lose the messages of other processes. */
   isDeaf = false
+  /** Time that messages take to this process. */
+  delayMs = 0
   /** True to lose its own messages too. */
   isCutOff = false
   last: SharedHeadMessage | undefined
@@ -36,11 +39,13 @@ class Process {
         this.last = message
         const { space } = this.tracker
         for (const other of all) {
-          setImmediate(() => {
+          const deliver = (): void => {
             // Peers drop messages of another space.
             const isHeard = !other.isCutOff && (!other.isDeaf || other === this) && other.tracker.space === space
             if (isHeard) other.head.onMessage(message)
-          })
+          }
+          if (other.delayMs === 0) setImmediate(deliver)
+          else setTimeout(deliver, other.delayMs)
         }
       },
       isEchoed: true,
@@ -197,4 +202,25 @@ t.test('heads of another chain are forgotten, those of another space of the chai
   one.learn(10)
   await one.head.reach(10n)
   t.equal(one.served, 10n)
+})
+
+t.test('a process that served alone promises nothing before the others have its head', async t => {
+  const start = placeOf(t)
+  const [one, two] = [start(), start()]
+  one.learn(5)
+  two.learn(5)
+  await untilServing(one, two)
+  two.isAway = two.isCutOff = true
+  await until(() => two.head.fault?.isServing === true, 'it serves its own heads', 10_000)
+  two.isAway = two.isCutOff = false
+  one.delayMs = 20
+  let servedAlone = 5
+  // Looks between any two messages, and serves newer heads alone until it is a member.
+  const deadline = performance.now() + 10_000
+  while (two.head.fault !== undefined && performance.now() < deadline) {
+    if (two.head.fault.isServing) two.learn(++servedAlone)
+    await immediate()
+  }
+  t.equal(two.head.fault, undefined)
+  t.ok((one.served ?? 0n) >= servedAlone, `${one.served} and ${servedAlone}`)
 })
