@@ -494,3 +494,14 @@ t.test('a forwarded response needs no second slot to prove its chain after a los
   gate.dropConnections()
   t.match(await varve.get(target), { status: 200, headers: { 'cache-status': bypass } })
 })
+
+t.test('an unknown route is 503, not the 404 of a node that denies a served version', async t => {
+  const denial = JSON.stringify({ message: 'not yet', error_code: 'version_not_found', vm_error_code: null })
+  const upstream = await startStubUpstream(t, (request, response) => {
+    if (request.url?.startsWith('/v1/nowhere') !== true) return respondOk(response, '[]')
+    response.writeHead(404, { 'content-type': 'application/json; charset=utf-8', ...stamps() }).end(denial)
+  })
+  const { get } = await varveAt(t, upstream.url)
+  t.match(await get('/v1/nowhere?ledger_version=5000'), { status: 404, body: denial }, 'a version above the head')
+  t.match(await get('/v1/nowhere?ledger_version=500'), { status: 503, body: /no upstream could answer/ })
+})
