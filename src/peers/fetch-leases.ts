@@ -157,7 +157,7 @@ const invalidResult = new Error('Redis responds to a script with what it cannot 
 const takeScript = `
 if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return 'taken' end
 if redis.call('STRLEN', KEYS[1]) == #ARGV[1] then redis.call('APPEND', KEYS[1], '+') end
-return redis.call('PTTL', KEYS[1])
+return 'left ' .. redis.call('PTTL', KEYS[1])
 `
 
 const renewScript = `
@@ -193,9 +193,11 @@ export class RedisLeases implements LeasePlace {
 
   async take (id: string, token: string, ms: number): Promise<number> {
     const result = await this.#run(takeScript, id, token, ms)
-    // Rejects what the script cannot return.
-    if (result !== 'taken' && !(typeof result === 'number' && result >= 0 && result <= ms)) throw invalidResult
-    return result === 'taken' ? 0 : result + 1
+    if (result === 'taken') return 0
+    // Rejects what the script cannot return; a number could be the reply to another command.
+    const [, left] = /^left (\d{1,9})$/.exec(String(result)) ?? []
+    if (left === undefined || Number(left) > ms) throw invalidResult
+    return Number(left) + 1
   }
 
   async renew (id: string, token: string, ms: number): Promise<void> {
