@@ -127,7 +127,7 @@ export function mayBeSameChain (a: SpaceRecord, b: SpaceRecord): boolean {
   return new Anchors(a.anchors).isSameChain(b.anchors) !== false
 }
 
-/** Merges the lists of places; the order of an earlier place decides. */
+/** Merges the lists of places: of each name the record with the highest version, in order of first occurrence. */
 export function mergeSpaces (lists: ReadonlyArray<readonly SpaceRecord[]>): readonly SpaceRecord[] {
   const byName = new Map<string, SpaceRecord>()
   for (const record of lists.flat()) {

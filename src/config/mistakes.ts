@@ -200,7 +200,7 @@ function nearestKeyOf (key: string, path: readonly string[]): string | undefined
   return elsewhere.length === 0 ? undefined : elsewhere.join(' or ')
 }
 
-/** Returns the names of all keys, which are no secrets. */
+/** Returns the names of all configuration keys; messages may show them, because a name is never a secret. */
 export function keyNames (): ReadonlySet<string> {
   return new Set(pathsIn(wholeShape()).flat().map(name => name.replace(/\[\]$/, '')))
 }

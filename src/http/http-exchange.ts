@@ -74,7 +74,7 @@ export class RequestIds {
     return this.#prefix + (++this.#last).toString(36)
   }
 
-  /** Numbers the responses that may get an access line, since a proxy's ids have no number to sample by. */
+  /** Returns the number of a response, by which access lines are sampled: an id from a proxy has no number. */
   nextLineNumber (): number {
     return ++this.#lines
   }

@@ -70,7 +70,7 @@ export function parseLastSpace (text: string | undefined): LastSpace | undefined
   return { chainId: value['chainId'], name: value['name'] }
 }
 
-/** Parses the sealed log of purges; leaves out items that are no purge. */
+/** Parses the log of purges, a text with a checksum; leaves out items that are no purge. */
 export function parsePurges (text: string | undefined): Purge[] {
   return parseList(text, value => {
     if (!isObject(value)) return undefined

@@ -27,7 +27,7 @@ export interface ProvenRoot {
   readonly confirm: () => void
 }
 
-/** Parts that reading the tail together needs. */
+/** Parts with which the hosts of one Redis share the work of reading the tail. */
 export interface RedisTailOptions {
   readonly link: Pick<RedisLink, 'isSteady' | 'runScript' | 'forgetScriptError'>
   readonly prefix: string

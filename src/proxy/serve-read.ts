@@ -328,8 +328,9 @@ function outcomeOf (
 }
 
 /**
- * Returns the stamp of a latest response. A page that turns out full, and a 410, are history and carry the served
- * position, because the upstream with the most history may lag (law 4: headers are the present, bodies are the past).
+ * Returns the position that came with a response to a read that may be moving. Undefined for a full page and a 410,
+ * which are history and carry the served position, because an upstream with old versions may lag (law 4: headers are
+ * the present, bodies are the past).
  */
 function stampOfLatest ({ mayBeMoving }: Read, { entry, response }: FetchResult): ResponsePosition | undefined {
   return (mayBeMoving && entry !== undefined) || response.status === 410 ? undefined : response.stamped
