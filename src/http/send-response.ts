@@ -79,8 +79,6 @@ export function listenerContextOf (parts: ListenerParts, config: Config, proxy: 
 }
 
 const chunkBytes = 64 * 1024
-// Node joins a text with its head, and writes a short response at once.
-const maxJoinedBytes = 4096
 const noHeaders: readonly string[] = []
 /** Header of every sandbox response (law 14: made-up data is never served by accident). */
 export const sandboxHeader = ['X-Varve-Sandbox', 'true'] as const
@@ -215,7 +213,6 @@ function writeBody (
   if (rest !== undefined && !hasNoBody) return stream(clients, body, rest, raw)
   rest?.destroy()
   if (body === undefined || hasNoBody) raw.end()
-  else if (body.length <= maxJoinedBytes) raw.end(body.toString('latin1'), 'latin1')
   else {
     writeInChunks(clients, body, raw, last => raw.end(last))
     // Counts a short body too if the socket still has unsent bytes.
