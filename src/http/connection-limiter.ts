@@ -318,7 +318,12 @@ function beginningOf (path: string): string {
     const file = openSync(path, 'r')
     try {
       const bytes = Buffer.alloc(readBytes)
-      return bytes.toString('latin1', 0, readSync(file, bytes))
+      let length = 0
+      // One read returns a page at most.
+      for (let read = -1; read !== 0 && length < readBytes; length += read) {
+        read = readSync(file, bytes, length, readBytes - length, null)
+      }
+      return bytes.toString('latin1', 0, length)
     } finally {
       closeSync(file)
     }

@@ -24,6 +24,16 @@ for (const host of ['127.0.0.1', '::1']) {
   })
 }
 
+t.test('each of many servers on a machine has its count', async t => {
+  const servers = await Promise.all(Array.from({ length: 100 }, async () => {
+    const server = createServer().listen(0, '127.0.0.1')
+    t.teardown(() => server.close())
+    await once(server, 'listening')
+    return server
+  }))
+  t.same(servers.filter(server => countWaitingConnections(server) !== 0), [])
+})
+
 t.test('a server that does not listen, or on a Unix socket, has no count', async t => {
   t.equal(countWaitingConnections({ address: () => null }), undefined)
   t.equal(countWaitingConnections({ address: () => '/run/varve.sock' }), undefined)
