@@ -251,7 +251,7 @@ export class HostLeases<Worker extends Holder> {
     const lease = this.#leases.get(id)
     if (lease !== undefined && this.#isLive(lease)) {
       lease.waiters.add(worker)
-      return lease.untilMs - this.#now()
+      return Math.max(1, lease.untilMs - this.#now())
     }
     if (this.#leases.size >= maxLeases) this.#dropEnded()
     this.#leases.set(id, { holder: worker, token, waiters: new Set(), untilMs: this.#now() + ms })
