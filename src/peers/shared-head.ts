@@ -244,11 +244,12 @@ export class SharedHead implements SharedHeads {
 
   /** Time to the next beat: at once if a silent member lapses, because reads of a member wait for it. */
   #nextBeatMs (): number {
-    if (this.#state !== 'joined') return beatEveryMs
+    if (this.#state !== 'joined' || this.#hasFailed) return beatEveryMs
     const lapsesInMs = [...this.#members.values()].map(({ roseAtMs }) =>
       Math.ceil(roseAtMs + lapsedAfterMs - this.#options.now())
     )
-    return Math.min(beatEveryMs, ...lapsesInMs.filter(ms => ms > 0))
+    // A member may lapse while a beat is under way, which looks too early to drop it.
+    return Math.max(0, Math.min(beatEveryMs, ...lapsesInMs))
   }
 
   async #beatNow (): Promise<void> {
